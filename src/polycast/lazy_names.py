@@ -1,7 +1,11 @@
-"""Public names that are had only when they are asked for: heavy ones, and those of before."""
+"""How `polycast` gets its names when they are first used: all at once, but for the heavy ones.
+
+So the command line and whoever imports one module do not pay for all. Old names are here, too.
+"""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +96,7 @@ RENAMED = {
 
 def _old_name(name: str) -> tuple[object, str] | None:
     """What an old name stands for, and its new name."""
-    from polycast import errors
+    import polycast.errors as errors
     from polycast.bus import SubscribeOptions
     from polycast.contexts import identity
     from polycast.languages.etcl.writer import etcl_text
@@ -114,13 +118,28 @@ def lazy_name(name: str) -> Any:
     """A name of `polycast` that is not there yet; `AttributeError` if there is none."""
     if name in HEAVY:
         return HEAVY[name]()
-    found = _old_name(name)
-    if found is None:
-        raise AttributeError(f"module 'polycast' has no attribute {name!r}")
-    value, new = found
-    warnings.warn(
-        f"polycast.{name} is called polycast.{new} now, and goes with the next release",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return value
+    if name == "__all__" or not name.startswith("_"):
+        names = _all_names()
+        if name in names:
+            return names[name]
+        if old := _old_name(name):
+            value, new = old
+            warnings.warn(
+                f"polycast.{name} is called polycast.{new} now, and goes with the next release",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return value
+    raise AttributeError(f"module 'polycast' has no attribute {name!r}")
+
+
+def _all_names() -> dict[str, object]:
+    """What `polycast` holds once its public names, and with them its modules, are loaded."""
+    import polycast.public_names
+
+    package = vars(sys.modules["polycast"])
+    if "__all__" not in package:
+        public = vars(polycast.public_names)
+        package.update({name: public[name] for name in public["__all__"]})
+        package["__all__"] = public["__all__"]  # last: with it, all are there
+    return package

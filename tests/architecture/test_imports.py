@@ -31,6 +31,7 @@ LAYERS = (
     ("channels", "collections", "rules"),
     ("broker.server", "pipeline", "testing"),
     ("broker",),
+    ("public_names",),
     ("cli", "lazy_names"),
     ("__main__",),
 )

@@ -53,13 +53,27 @@ def heavy_among(names: list[str]) -> set[str]:
     return {name.partition(".")[0] for name in names} & set(HEAVY)
 
 
+@pytest.mark.parametrize("module", ["polycast", "polycast.public_names"])
 def test_importing_polycast_loads_nothing_heavy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], module: str
 ) -> None:
-    names = loaded_by("polycast", where=tmp_path)
+    names = loaded_by(module, where=tmp_path)
     with capsys.disabled():
-        print(f" [import polycast loads {len(names)} modules] ", end="")
+        print(f" [import {module} loads {len(names)} modules] ", end="")
     assert heavy_among(names) == set()
+
+
+def test_the_public_names_are_loaded_when_the_first_is_used(tmp_path: Path) -> None:
+    assert not any(
+        name.startswith("polycast.bus") for name in loaded_by("polycast", where=tmp_path)
+    )
+
+
+def test_the_parser_of_the_command_line_loads_no_bus_and_no_store(tmp_path: Path) -> None:
+    names = loaded_by("polycast.cli", where=tmp_path)
+    own = {name for name in names if name.startswith("polycast.")}
+    assert {name for name in own if not name.startswith("polycast.cli")} == {"polycast.lazy_names"}
+    assert not {"msgspec", "logging", "dataclasses", "importlib.metadata"} & set(names)
 
 
 def test_a_heavy_import_is_noticed(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ READERS = {
     "polycast/typesystem/type_hints.py": "what an annotation of a class of this process means",
 }
 STARTERS = {
+    "polycast/cli/pager.py": "the pager of whoever runs a command, with a list of arguments",
     "polycast/pipeline/spark_session.py": "asks Java for its version, with a list of arguments",
 }
 

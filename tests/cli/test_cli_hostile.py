@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -16,7 +17,8 @@ import pytest
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.cli.parsing import parser
+from polycast.cli import main
+from polycast.cli.command_line import parser
 from test_text import HOSTILE, obeyed
 
 WILD = f"w{HOSTILE}"
@@ -145,6 +147,21 @@ def test_a_terminal_is_never_moved(
         assert said
         assert set(obeyed(said)) <= {"\n"}, words
         assert not any(line.startswith("FORGED") for line in said.splitlines()), words
+
+
+@pytest.mark.parametrize("words", [["subs"], ["types"], ["dlq", "list"], ["doctor"], ["tail"]])
+def test_a_drawing_at_a_terminal_has_only_our_styles(
+    store: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("PAGER", "cat")
+    monkeypatch.setenv("COLUMNS", "400")
+    seen = Screen()
+    with contextlib.redirect_stdout(seen):
+        assert main([*words, str(store)]) in (0, 3)
+    drawn = re.sub(r"\x1b\[(0|1|33|1;31|32)m", "", seen.getvalue())
+    assert set(obeyed(drawn)) <= {"\n"}
+    assert not any(line.lstrip().startswith("FORGED") for line in drawn.splitlines())
 
 
 def test_a_question_at_a_terminal_is_plain(

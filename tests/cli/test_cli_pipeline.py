@@ -18,8 +18,14 @@ import pytest
 from shop_events import Later, Sale, url
 
 import polycast as pc
-from polycast.cli.pipelines import Asked
-from polycast.cli.progress import LiveProgress, Progress, progress_for, progress_line, summary
+from polycast.cli.pipeline_run import StopRequest
+from polycast.cli.progress import (
+    LiveProgress,
+    PipelineProgress,
+    progress_for,
+    progress_line,
+    summary,
+)
 from polycast.cli.terminal import Terminal
 from polycast.config import SystemClock
 from polycast.routing.status import Status, keep_status, status_of
@@ -187,22 +193,22 @@ def test_on_a_terminal_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(progress, LiveProgress)
         progress.show(RUNNING)
     assert "10 of 10, at the end" in screen.getvalue()
-    assert type(progress_for(Terminal(as_json=True))) is Progress
+    assert type(progress_for(Terminal(as_json=True))) is PipelineProgress
 
 
 def test_without_rich_there_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", Screen())
     for name in ("rich", "rich.console", "rich.live"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert type(progress_for(Terminal())) is Progress
+    assert type(progress_for(Terminal())) is PipelineProgress
 
 
 def test_the_second_time_somebody_asks_is_the_last() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with Asked() as asked:
+    with StopRequest() as asked:
         asked.listen()
         signal.raise_signal(signal.SIGTERM)
-        assert asked.to_stop
+        assert asked.is_made
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) is before

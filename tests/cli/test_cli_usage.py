@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from polycast.cli import main
-from polycast.cli.completion import SHELLS, commands_of, script_for
-from polycast.cli.formatting import ago, clip, count, duration, moment, size, table
-from polycast.cli.parsing import parser
+from polycast.cli.command_line import parser
+from polycast.cli.completion import SHELLS, script_for
+from polycast.cli.formatting import TextTable, ago, clip, count, duration, moment, size
 
-COMMANDS = [each.words for each in commands_of(parser()) if each.words]
+Words = tuple[str, ...]
+
+
+def names_of(top: argparse.ArgumentParser, *words: str) -> Iterator[tuple[Words, set[str]]]:
+    """Each command, with the words and options that may follow it."""
+    names: set[str] = set()
+    for action in top._actions:
+        names.update(action.option_strings)
+        if action.choices is not None:
+            names.update(map(str, action.choices))
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from names_of(below, *words, name)
+    yield words, names
+
+
+COMMANDS = [words for words, _ in names_of(parser()) if words]
 SINGLE = [words for words in COMMANDS if words not in [("dlq",), ("subs",)]]
 
 
@@ -152,9 +170,8 @@ def test_python_m_polycast_is_the_command(store: Path) -> None:
 def test_a_script_names_every_command_and_option(run: Any, shell: str) -> None:
     script = run("completion", shell).out
     assert run("completion", shell, "--json").data["script"].strip() == script.strip()
-    for command in commands_of(parser()):
-        for name in [*command.following, *command.options]:
-            assert name.lstrip("-") in script
+    for _, names in names_of(parser()):
+        assert {name for name in names if name.lstrip("-") not in script} == set()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -190,7 +207,7 @@ def test_bash_offers_what_may_come_next(
     words = " ".join(f'"{word}"' for word in ["polycast", *typed])
     script = (
         f"{script_for('bash', parser())}\nCOMP_WORDS=({words})\nCOMP_CWORD={len(typed)}\n"
-        '_polycast\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+        '_shtab_polycast\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
     )
     done = subprocess.run(
         [bash, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=60
@@ -198,6 +215,28 @@ def test_bash_offers_what_may_come_next(
     assert offered <= set(done.stdout.split())
     if typed[-1]:
         assert set(done.stdout.split()) == offered
+
+
+def test_bash_offers_files_for_a_place(tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash here")
+    (tmp_path / "events.db").touch()
+    script = (
+        f"{script_for('bash', parser())}\nCOMP_WORDS=(polycast doctor ev)\nCOMP_CWORD=2\n"
+        '_shtab_polycast\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(
+        [bash, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.stdout.split() == ["events.db"]
+
+
+def test_without_the_extra_the_error_names_it(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    ran = run("completion", "bash")
+    assert (ran.status, ran.out) == (1, "")
+    assert "pip install 'polycast[cli]'" in ran.err
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -231,6 +270,6 @@ def test_long_and_wild_text_is_clipped() -> None:
 
 
 def test_numbers_are_to_the_right() -> None:
-    assert table(("name", "n"), [("a", 5), ("bcdef", 1_000)]) == [
+    assert TextTable(("name", "n"), [("a", 5), ("bcdef", 1_000)]).lines() == [
         *("name       n", "a          5", "bcdef  1,000"),
     ]

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from polycast.cli.strict_json import Misfit, StrictJson
-from polycast.cli.strict_parsing import NotJson, parsed
+from polycast.cli.lossless_json import NotJson, parsed
+from polycast.cli.strict_json import JsonMismatch, StrictJson
 from polycast.events import JSON, Encoded
 from polycast.typesystem import Registry, describe
 
@@ -159,7 +159,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("hint", "text", "said"), REFUSED, ids=range(len(REFUSED)))
 def test_a_value_of_another_kind_is_refused_by_its_path(hint: Any, text: str, said: str) -> None:
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(JsonMismatch) as caught:
         of_field(hint, text)
     assert said in str(caught.value)
 
@@ -184,7 +184,7 @@ def test_without_the_class_such_a_default_has_to_be_given() -> None:
     description = msgspec.structs.replace(describe(Basket), name="elsewhere.Basket")
     registry = Registry()
     registry.add(description)
-    with pytest.raises(Misfit, match="tags: give it: only the class"):
+    with pytest.raises(JsonMismatch, match="tags: give it: only the class"):
         StrictJson(registry).event({"owner": "Ann"}, description)
 
 
@@ -277,7 +277,7 @@ def test_a_default_that_no_person_would_write_is_taken_as_it_is() -> None:
     ],
 )
 def test_what_no_number_or_text_can_hold_is_refused_with_its_field(text: str, field_: str) -> None:
-    with pytest.raises(Misfit) as refused:
+    with pytest.raises(JsonMismatch) as refused:
         read(Full, text)
     assert refused.value.path == field_
 
@@ -292,5 +292,7 @@ def test_members_of_a_flag_that_are_not_there_are_refused_with_their_field() -> 
     class Door:
         right: Right
 
-    with pytest.raises(Misfit, match=r"^right: 4 is given; accepted: READ \(1\) \| WRITE \(2\)$"):
+    with pytest.raises(
+        JsonMismatch, match=r"^right: 4 is given; accepted: READ \(1\) \| WRITE \(2\)$"
+    ):
         read(Door, '{"right": 4}')

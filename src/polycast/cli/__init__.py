@@ -1,5 +1,5 @@
 """The command `polycast`: look after stores from a terminal."""
 
-from polycast.cli.running import main
+from polycast.cli.entry_point import main
 
 __all__ = ["main"]

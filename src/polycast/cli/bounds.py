@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from polycast.cli.terminal import Refused
+from polycast.cli.terminal import UsageError
 
 __all__ = ["bound_of"]
 
@@ -19,7 +19,7 @@ def bound_of(option: str, text: str | None) -> int | str | datetime | None:
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError:
-        raise Refused(
+        raise UsageError(
             f"{option} {text} is neither {first}a position, nor a time such as 2030-12-31T08:00 "
             f"or 2030-12-31T08:00+01:00"
         ) from None

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.formatting import clip, moment
+from polycast.errors import PolycastError
+from polycast.typesystem import wire_name, wire_version
 
 if TYPE_CHECKING:
+    from polycast.bus.known_types import NamedTypes
     from polycast.cli.payloads import Payloads
+    from polycast.delivery import Delivery
     from polycast.events import Record
     from polycast.stores import Stored
 
-__all__ = ["line_of", "text_line"]
+__all__ = ["arrival_line", "line_of"]
 
 
 def line_of(stored: Stored, payloads: Payloads, *, as_json: bool) -> str:
@@ -28,10 +32,10 @@ def line_of(stored: Stored, payloads: Payloads, *, as_json: bool) -> str:
         }
         return msgspec.json.encode(data | _context_of(record) | payloads.fields(record)).decode()
     event = _context_in_words(record) + payloads.text(record, most=1_000)
-    return text_line(stored.position, record.time, record.name, record.topic, event)
+    return _text_line(stored.position, record.time, record.name, record.topic, event)
 
 
-def text_line(position: int, time: float, name: str, topic: str | None, event: str) -> str:
+def _text_line(position: int, time: float, name: str, topic: str | None, event: str) -> str:
     """What a person sees of an event."""
     on = "" if topic is None else f"{clip(topic)}  "
     return f"{position:>8}  {moment(time)}  {clip(name)}  {on}{event}"
@@ -53,3 +57,32 @@ def _context_in_words(record: Record) -> str:
     if record.root is None:
         return f"{place}, no root form  "
     return f"{place}  " if record.is_own_root else f"{place}, root form {clip(record.root.name)}  "
+
+
+def arrival_line(event: object, delivery: Delivery, types: NamedTypes, *, as_json: bool) -> str:
+    """An event that has arrived, for a person or as JSON."""
+    cls, time = type(event), delivery.time.timestamp()
+    payload, why = _payload(event, types)
+    if not as_json:
+        shown = clip(payload.decode("utf-8", "replace") or f"cannot be shown: {why}", 1_000)
+        return _text_line(delivery.position, time, wire_name(cls), delivery.topic, shown)
+    identity = delivery.identity
+    data: dict[str, Any] = {
+        "position": delivery.position,
+        "time": time,
+        "class": wire_name(cls),
+        "version": wire_version(cls),
+        "identity": [identity.publisher, identity.epoch, identity.sequence],
+        "topic": delivery.topic,
+        "headers": dict(delivery.headers),
+        "attempt": delivery.count,
+        "event": msgspec.Raw(payload) if payload else None,
+    }
+    return msgspec.json.encode(data | ({"unreadable": why} if why else {})).decode()
+
+
+def _payload(event: object, types: NamedTypes) -> tuple[bytes, str]:
+    try:
+        return types.json(event), ""
+    except PolycastError as error:
+        return b"", str(error)

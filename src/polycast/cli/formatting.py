@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,21 @@ from polycast.plain_text import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["ago", "clip", "count", "duration", "listed", "moment", "size", "table"]
+__all__ = [
+    "ERROR",
+    "GOOD",
+    "Line",
+    "Styled",
+    "TextTable",
+    "ago",
+    "by_severity",
+    "clip",
+    "count",
+    "duration",
+    "listed",
+    "moment",
+    "size",
+]
 
 _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 _WIDEST = 60  # characters of a cell
@@ -29,7 +44,7 @@ def duration(seconds: float) -> str:
     """Seconds: 3 min, 0.4 ms."""
     if seconds < 0.9995:
         return f"{seconds * 1_000:.3g} ms" if seconds else "0 s"
-    length, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
+    length, unit = next((unit for unit in _UNITS if seconds >= unit[0]), _UNITS[-1])
     many = max(1, int(seconds / length))
     return f"{many} {'day' if unit == 'days' and many == 1 else unit}"
 
@@ -69,20 +84,54 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(map(str, names)) or "-"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, indent: int = 0) -> list[str]:
+@dataclass(frozen=True)
+class Styled:
+    """A line with a colour, where there are colours."""
+
+    text: str
+    style: str
+
+    def lines(self) -> list[str]:
+        """The line without it."""
+        return [self.text]
+
+
+ERROR, WARNING, GOOD = "bold red", "yellow", "green"
+_STYLES = {"error": ERROR, "warning": WARNING}
+
+
+def by_severity(severity: str, text: str) -> Line:
+    """A line in the colour of what it tells."""
+    return Styled(text, _STYLES[severity]) if severity in _STYLES else text
+
+
+class TextTable:
     """Aligned columns; numbers to the right, the last column as long as it is."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    right = [all(isinstance(row[at], int) for row in rows) for at in range(len(heads))]
-    lines = [list(heads), *cells]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
-    return [
-        " " * indent
-        + "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
+
+    def __init__(
+        self, heads: Sequence[str], rows: Iterable[Sequence[object]], *, indent: int = 0
+    ) -> None:
+        rows = list(rows)
+        self.heads, self.indent = list(heads), indent
+        self.cells = [[_cell(value) for value in row] for row in rows]
+        self.numeric = [all(isinstance(row[at], int) for row in rows) for at in range(len(heads))]
+
+    def lines(self) -> list[str]:
+        """The table as plain text."""
+        lines = [self.heads, *self.cells]
+        widths = [max(len(line[at]) for line in lines) for at in range(len(self.heads))]
+        return [
+            " " * self.indent
+            + "  ".join(
+                cell.rjust(width) if is_number else cell.ljust(width)
+                for cell, width, is_number in zip(line, widths, self.numeric, strict=True)
+            ).rstrip()
+            for line in lines
+        ]
+
+
+Line = str | Styled | TextTable
+"""What a command prints: a line as it is, one with a colour, or a table."""
 
 
 def _cell(value: object) -> str:

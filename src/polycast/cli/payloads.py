@@ -9,12 +9,14 @@ import msgspec
 from polycast.cli.formatting import clip
 from polycast.errors import PolycastError
 from polycast.events import JSON, codec_for
+from polycast.routing.stored_plan import class_named
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from polycast.events import Record
+    from polycast.filters import Filter
     from polycast.typesystem import Description
 
 __all__ = ["Payloads"]
@@ -24,24 +26,38 @@ class Payloads:
     """Reads the events of one store."""
 
     def __init__(self, descriptions: Iterable[Description]) -> None:
-        self._registry = Registry()
+        self.registry = Registry()
         self.learn(descriptions)
 
     def learn(self, descriptions: Iterable[Description]) -> None:
         """Know these classes, too."""
-        for each in descriptions:
-            self._registry.add(each)
+        for description in descriptions:
+            self.registry.add(description)
 
     def knows(self, record: Record) -> bool:
         """Whether the class of a record is described."""
-        return self._registry.described(record.hash) is not None
+        return self.registry.described(record.hash) is not None
 
     def json(self, record: Record) -> bytes:
         """The event as JSON, as `docs/record.md` says; `PolycastError` if it cannot be read."""
         if record.codec == "json":
             return record.payload
-        event = codec_for(record.codec).decode(record, registry=self._registry)
-        return JSON.encode(event, registry=self._registry).payload
+        return JSON.encode(self.event(record), registry=self.registry).payload
+
+    def event(self, record: Record) -> object:
+        """The event as an object; `PolycastError` if it cannot be read."""
+        return codec_for(record.codec).decode(record, registry=self.registry)
+
+    def matches(self, where: Filter[Any], record: Record) -> bool:
+        """Whether a filter is true of the event; not if it cannot be read."""
+        try:
+            return where.matches(self.event(record), topic=record.topic)
+        except PolycastError:
+            return False
+
+    def class_named(self, name: str) -> type:
+        """The class of a described type, or one that is made from its description."""
+        return class_named(self.registry, name) or object
 
     def fields(self, record: Record) -> dict[str, Any]:
         """All of a record but what names its class."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.formatting import count, duration
+from polycast.cli.rich_text import console_for
+from polycast.cli.terminal import is_terminal
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -16,20 +18,20 @@ if TYPE_CHECKING:
     from polycast.cli.terminal import Terminal
     from polycast.routing.status import Status
 
-__all__ = ["Progress", "progress_for", "progress_line", "summary"]
+__all__ = ["PipelineProgress", "progress_for", "progress_line", "summary"]
 
 EVERY = 5.0  # seconds between two lines
 
 
-def progress_for(terminal: Terminal) -> Progress:
+def progress_for(terminal: Terminal) -> PipelineProgress:
     """What suits where the output goes."""
-    if sys.stdout.isatty() and not terminal.as_json:
+    if is_terminal(sys.stdout) and not terminal.as_json:
         with suppress(ImportError):  # lines will do
             return LiveProgress(terminal)
-    return Progress(terminal)
+    return PipelineProgress(terminal)
 
 
-class Progress:
+class PipelineProgress:
     """A line now and then, if something has changed: text, or JSON."""
 
     every = EVERY
@@ -50,7 +52,7 @@ class Progress:
             self.terminal.line(progress_line(status))
         self.terminal.flush()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> PipelineProgress:
         return self
 
     def __exit__(
@@ -62,23 +64,22 @@ class Progress:
         pass
 
 
-class LiveProgress(Progress):
+class LiveProgress(PipelineProgress):
     """A table that is drawn anew, and gone when it is over."""
 
     every = 0.5
 
     def __init__(self, terminal: Terminal) -> None:
-        from rich.console import Console
         from rich.live import Live
 
         super().__init__(terminal)
-        self._live = Live(console=Console(), auto_refresh=False, transient=True)
+        self._live = Live(console=console_for(sys.stdout), auto_refresh=False, transient=True)
 
     def show(self, status: Status) -> None:
         """Draw it."""
         self._live.update(_drawn(status), refresh=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> PipelineProgress:
         self._live.__enter__()
         return self
 

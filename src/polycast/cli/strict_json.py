@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.formatting import clip, listed
+from polycast.cli.lossless_json import why_unheld
 from polycast.cli.scalars import ACCEPTED, is_scalar, scalar_of, wire_form
-from polycast.cli.strict_parsing import why_unheld
 from polycast.events.encoder import ObjectEncoder
 from polycast.events.wire_forms import (
     CLASS,
@@ -34,7 +34,7 @@ from polycast.typesystem.standard_types import STANDARD
 if TYPE_CHECKING:
     from polycast.typesystem import AttributeDescription, Description, Registry
 
-__all__ = ["Misfit", "StrictJson"]
+__all__ = ["JsonMismatch", "StrictJson"]
 
 _ANY = TypeExpression("any")
 _STRINGS = TypeExpression(
@@ -48,7 +48,7 @@ _EXTRAS = {
 _SHOWN = msgspec.json.Encoder(decimal_format="number")
 
 
-class Misfit(Exception):
+class JsonMismatch(Exception):
     """A value that its field does not take; `path` says where it stands."""
 
     def __init__(self, path: str, why: str) -> None:
@@ -63,7 +63,7 @@ class StrictJson:
         self._registry = registry
 
     def event(self, data: Any, description: Description) -> Any:
-        """The event in the form that the codec reads; `Misfit` if it is none of the type."""
+        """The event in the form that the codec reads; `JsonMismatch` if it is none of the type."""
         _check_held(data, "")
         if description.name in SCALARS or description.name in CONTAINERS:
             return self._value(data, TypeExpression("class", description.name), "")
@@ -92,20 +92,20 @@ class StrictJson:
             return self._container(data, wanted, path)
         if wanted.name in STANDARD:
             return self._of_standard(data, wanted, path)
-        found = self._described(wanted.name, wanted.version, path)
-        natural = self._natural(data, found, path)
-        return _with_mark(found, natural)
+        description = self._described(wanted.name, wanted.version, path)
+        natural = self._natural(data, description, path)
+        return _with_mark(description, natural)
 
     def _scalar(self, data: Any, cls: type, path: str) -> Any:
         try:
             return wire_form(scalar_of(cls, data), marked=False)
         except (ValueError, OverflowError):
-            raise _misfit(path, data, ACCEPTED[cls]) from None
+            raise _mismatch(path, data, ACCEPTED[cls]) from None
 
     def _literal(self, data: Any, wanted: TypeExpression, path: str) -> Any:
-        if not any(type(data) is type(each) and data == each for each in wanted.literals):
-            accepted = ", ".join(_shown(each) for each in wanted.literals)
-            raise _misfit(path, data, accepted)
+        if not any(type(data) is type(literal) and data == literal for literal in wanted.literals):
+            accepted = ", ".join(_shown(literal) for literal in wanted.literals)
+            raise _mismatch(path, data, accepted)
         return data
 
     def _one_of(self, data: Any, parts: tuple[TypeExpression, ...], path: str) -> Any:
@@ -113,22 +113,22 @@ class StrictJson:
         for part in parts:
             if _says_outright(part, data):
                 return self._value(data, part, path)
-        fits, misfits = [], []
+        fits, mismatches = [], []
         for part in parts:
             try:
                 fits.append((part, self._value(data, part, path)))
-            except Misfit as misfit:
-                misfits.append(misfit)
+            except JsonMismatch as mismatch:
+                mismatches.append(mismatch)
         if len(fits) == 1:
             return fits[0][1]
         if fits:
             mark = f'{{"{CLASS}": "{fits[0][0].name}", "{VALUE}": ...}}'
             names = " or ".join(str(part) for part, _ in fits)
-            raise Misfit(path, f"{_shown(data)} may be {names}; say which, as {mark}")
-        deeper = [misfit for misfit in misfits if misfit.path != path]
+            raise JsonMismatch(path, f"{_shown(data)} may be {names}; say which, as {mark}")
+        deeper = [mismatch for mismatch in mismatches if mismatch.path != path]
         if len(deeper) == 1:
             raise deeper[0]
-        raise _misfit(path, data, " | ".join(map(str, parts)))
+        raise _mismatch(path, data, " | ".join(map(str, parts)))
 
     def _open(self, data: Any, path: str) -> Any:
         """A value of a field that takes anything: what JSON says it is."""
@@ -147,10 +147,10 @@ class StrictJson:
         if cls is dict:
             return self._mapping(data, *(arguments if len(arguments) == 2 else (_ANY, _ANY)), path)
         if type(data) is not list:
-            raise _misfit(path, data, f"an array, for {wanted}")
+            raise _mismatch(path, data, f"an array, for {wanted}")
         if cls is tuple and arguments and arguments[-1].form != "...":
             if len(data) != len(arguments):
-                raise _misfit(path, data, f"an array of {len(arguments)}, for {wanted}")
+                raise _mismatch(path, data, f"an array of {len(arguments)}, for {wanted}")
             kinds = list(arguments)
         else:
             kinds = [arguments[0] if arguments else _ANY] * len(data)
@@ -165,10 +165,10 @@ class StrictJson:
     def _mapping(self, data: Any, key: TypeExpression, item: TypeExpression, path: str) -> Any:
         if key.form == "any" or key.name == "builtins.str":
             if type(data) is not dict:
-                raise _misfit(path, data, "an object")
+                raise _mismatch(path, data, "an object")
             return {name: self._value(part, item, _key(path, name)) for name, part in data.items()}
         if type(data) is not list or any(type(e) is not list or len(e) != 2 for e in data):
-            raise _misfit(path, data, f"an array of pairs, each [{key}, {item}]")
+            raise _mismatch(path, data, f"an array of pairs, each [{key}, {item}]")
         keys = [self._value(one, key, f"{path}[{at}][0]") for at, (one, _) in enumerate(data)]
         items = [self._value(one, item, f"{path}[{at}][1]") for at, (_, one) in enumerate(data)]
         _check_distinct(keys, [one for one, _ in data], path)
@@ -180,7 +180,7 @@ class StrictJson:
         cls = float if type(data) is Decimal else type(data)
         if not issubclass(cls, STANDARD[wanted.name]):
             why = f'an object of it under a mark, as {{"{CLASS}": CLASS, "{VALUE}": ...}}'
-            raise _misfit(path, data, f"what JSON has for {wanted}, or {why}")
+            raise _mismatch(path, data, f"what JSON has for {wanted}, or {why}")
         if cls not in (list, dict):
             return wire_form(scalar_of(cls, data), marked=True)
         name = f"builtins.{cls.__name__}"
@@ -194,13 +194,13 @@ class StrictJson:
         """A value that says outright of which class it is, whatever its field is declared as."""
         name, version = data[CLASS], data.get(VERSION, 1)
         if type(name) is not str or type(version) is not int:
-            raise _misfit(path, data, f'{{"{CLASS}": the name of a class, ...}}')
+            raise _mismatch(path, data, f'{{"{CLASS}": the name of a class, ...}}')
         if name not in SCALARS and name not in CONTAINERS:
-            found = self._described(name, version, path)
+            description = self._described(name, version, path)
             rest = {key: part for key, part in data.items() if key not in (CLASS, VERSION)}
-            if found.kind in ("enum", "flag"):
+            if description.kind in ("enum", "flag"):
                 rest = _only_value(rest, data, path)
-            return _with_mark(found, self._natural(rest, found, path))
+            return _with_mark(description, self._natural(rest, description, path))
         plain = _only_value({key: part for key, part in data.items() if key != CLASS}, data, path)
         if name == "builtins.dict":
             return self._mapping(plain, TypeExpression("..."), _ANY, path)
@@ -209,105 +209,115 @@ class StrictJson:
         try:
             return wire_form(scalar_of(SCALARS[name], plain, marked=True), marked=True)
         except (ValueError, OverflowError):
-            raise _misfit(path, plain, ACCEPTED[SCALARS[name]]) from None
+            raise _mismatch(path, plain, ACCEPTED[SCALARS[name]]) from None
 
     def _described(self, name: str, version: int, path: str) -> Description:
-        found = self._registry.describe(name, version=version)
-        if found is not None and name not in STANDARD:
-            return found
+        description = self._registry.describe(name, version=version)
+        if description is not None and name not in STANDARD:
+            return description
         here = self._registry.resolve(name, version=version)
         if here is None or name in STANDARD:
             why = f"the class {clip(name)} version {version} is not known here"
-            raise Misfit(path, f"{why}; --import its module if it is new")
+            raise JsonMismatch(path, f"{why}; --import its module if it is new")
         return describe(here)
 
-    def _natural(self, data: Any, found: Description, path: str) -> Any:
+    def _natural(self, data: Any, description: Description, path: str) -> Any:
         """A member of an enum, or an object of a class, without its mark."""
-        if found.kind == "enum":
-            names = [each.name for each in found.constants]
+        if description.kind == "enum":
+            names = [constant.name for constant in description.constants]
             if type(data) is not str or data not in names:
-                raise _misfit(path, data, f"the name of a member of {found.name}: {listed(names)}")
+                raise _mismatch(
+                    path, data, f"the name of a member of {description.name}: {listed(names)}"
+                )
             return data
-        if found.kind == "flag":
+        if description.kind == "flag":
             if type(data) is not int:
-                raise _misfit(path, data, f"the members of {found.name} as one whole number")
-            self._check_members(data, found, path)
+                raise _mismatch(
+                    path, data, f"the members of {description.name} as one whole number"
+                )
+            self._check_members(data, description, path)
             return data
         if type(data) is not dict:
-            raise _misfit(path, data, f"an object with the attributes of {found.name}")
+            raise _mismatch(path, data, f"an object with the attributes of {description.name}")
         return (
-            self._value_object(data, found, path)
+            self._value_object(data, description, path)
             if VALUE in data
-            else self._object(data, found, path)
+            else self._object(data, description, path)
         )
 
-    def _check_members(self, data: int, found: Description, path: str) -> None:
+    def _check_members(self, data: int, description: Description, path: str) -> None:
         """Of a class that is here, whether there are such members."""
-        here: Any = self._registry.resolve(found.name, version=found.version)
+        here: Any = self._registry.resolve(description.name, version=description.version)
         try:
             if here is not None:
                 here(data)
         except ValueError:
-            accepted = " | ".join(f"{each.name} ({each.value})" for each in here)
-            raise _misfit(path, data, accepted) from None
+            accepted = " | ".join(f"{member.name} ({member.value})" for member in here)
+            raise _mismatch(path, data, accepted) from None
 
-    def _value_object(self, data: dict[str, Any], found: Description, path: str) -> Any:
-        if found.kind != "value":
-            raise Misfit(_key(path, VALUE), f"{found.name} has no plain value of its own")
-        self._check_names(data, {VALUE, *found.attribute_names}, found, path)
+    def _value_object(self, data: dict[str, Any], description: Description, path: str) -> Any:
+        if description.kind != "value":
+            raise JsonMismatch(
+                _key(path, VALUE), f"{description.name} has no plain value of its own"
+            )
+        self._check_names(data, {VALUE, *description.attribute_names}, description, path)
         if type(data[VALUE]) is not dict or CLASS not in data[VALUE]:
             accepted = f'{{"{CLASS}": the built-in class, "{VALUE}": ...}}'
-            raise _misfit(_key(path, VALUE), data[VALUE], accepted)
+            raise _mismatch(_key(path, VALUE), data[VALUE], accepted)
         return {key: self._open(part, _key(path, key)) for key, part in data.items()}
 
-    def _object(self, data: dict[str, Any], found: Description, path: str) -> Any:
-        if found.interface or found.kind == "value":
-            mark = f'{{"{CLASS}": a class that conforms, ...}}' if found.interface else VALUE
-            raise _misfit(path, data, f"for {found.name}, {mark}")
-        extras = _EXTRAS.get(found.kind, {})
-        self._check_names(data, {*extras, *found.attribute_names}, found, path)
+    def _object(self, data: dict[str, Any], description: Description, path: str) -> Any:
+        if description.interface or description.kind == "value":
+            mark = f'{{"{CLASS}": a class that conforms, ...}}' if description.interface else VALUE
+            raise _mismatch(path, data, f"for {description.name}, {mark}")
+        extras = _EXTRAS.get(description.kind, {})
+        self._check_names(data, {*extras, *description.attribute_names}, description, path)
         whole = {}
-        for each in found.attributes:
-            at = _key(path, each.name)
-            if each.name in data:
-                whole[each.name] = self._value(data[each.name], each.type, at)
+        for attribute in description.attributes:
+            name = attribute.name
+            at = _key(path, name)
+            if name in data:
+                whole[name] = self._value(data[name], attribute.type, at)
             else:
-                whole.update(self._left_out(each, found, at))
+                whole.update(self._left_out(attribute, description, at))
         for key in extras.keys() & data.keys():
             whole[key] = self._value(data[key], extras[key], _key(path, key))
         return whole
 
     def _check_names(
-        self, data: dict[str, Any], accepted: set[str], found: Description, path: str
+        self, data: dict[str, Any], accepted: set[str], description: Description, path: str
     ) -> None:
         unknown = [name for name in data if name not in accepted]
         if unknown:
-            known = [each.name for each in found.attributes]
+            known = [attribute.name for attribute in description.attributes]
             near = difflib.get_close_matches(unknown[0], known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            why = f"{found.name} has no attribute {unknown[0]!r}{hint}; it has {listed(known)}"
-            raise Misfit(path, why)
-        names = [part.name for part in found.attributes if part.required]
+            why = (
+                f"{description.name} has no attribute {unknown[0]!r}{hint}; it has {listed(known)}"
+            )
+            raise JsonMismatch(path, why)
+        names = [attribute.name for attribute in description.attributes if attribute.required]
         missing = [name for name in names if name not in data]
-        if missing and found.kind != "value":
-            raise Misfit(path, f"{found.name} needs {listed(missing)}")
+        if missing and description.kind != "value":
+            raise JsonMismatch(path, f"{description.name} needs {listed(missing)}")
 
     def _left_out(
-        self, part: AttributeDescription, found: Description, path: str
+        self, part: AttributeDescription, description: Description, path: str
     ) -> dict[str, Any]:
         """The default of an attribute that is not given."""
         if part.default is not msgspec.UNSET:
             try:
                 return {part.name: self._value(part.default, part.type, path)}
-            except Misfit:  # a default against the annotation, such as None
+            except JsonMismatch:  # a default against the annotation, such as None
                 return {part.name: self._as_it_is(part.default, part.type)}
-        here = self._registry.resolve(found.name, version=found.version)
-        if here is not None and describe(here).hash == found.hash:
+        here = self._registry.resolve(description.name, version=description.version)
+        if here is not None and describe(here).hash == description.hash:
             default = declared_defaults(here)[part.name]
             if default is not None:
                 return {part.name: self._as_it_is(default.make(), _ANY)}
-        why = f"give it: only the class {found.name} knows its default, and is not imported here"
-        raise Misfit(path, why)
+        name = description.name
+        why = f"give it: only the class {name} knows its default, and is not imported here"
+        raise JsonMismatch(path, why)
 
     def _as_it_is(self, value: Any, declared: TypeExpression) -> Any:
         """A value of a program, and not of a person, as the codec writes it."""
@@ -319,11 +329,11 @@ def _check_held(data: Any, path: str) -> None:
     """Refuse what nothing can hold, whatever its field takes."""
     why = why_unheld(data)
     if why:
-        raise Misfit(path, why)
+        raise JsonMismatch(path, why)
     if type(data) is dict:
         for name, part in data.items():
             if why := why_unheld(name):
-                raise Misfit(path, f"{why}, as a name")
+                raise JsonMismatch(path, f"{why}, as a name")
             _check_held(part, _key(path, name))
     elif type(data) is list:
         for at, part in enumerate(data):
@@ -334,7 +344,7 @@ def _says_outright(part: TypeExpression, data: Any) -> bool:
     if part.form == "none":
         return data is None
     if part.form == "literal":
-        return any(type(data) is type(each) and data == each for each in part.literals)
+        return any(type(data) is type(literal) and data == literal for literal in part.literals)
     if part.form != "class":
         return False
     if part.name in SCALARS:
@@ -342,16 +352,16 @@ def _says_outright(part: TypeExpression, data: Any) -> bool:
     return CONTAINERS.get(part.name) in (list, dict) and type(data) is CONTAINERS[part.name]
 
 
-def _with_mark(found: Description, natural: Any) -> dict[str, Any]:
-    mark: dict[str, Any] = {CLASS: found.name}
-    if found.version != 1:
-        mark[VERSION] = found.version
+def _with_mark(description: Description, natural: Any) -> dict[str, Any]:
+    mark: dict[str, Any] = {CLASS: description.name}
+    if description.version != 1:
+        mark[VERSION] = description.version
     return mark | (natural if type(natural) is dict else {VALUE: natural})
 
 
 def _only_value(rest: dict[str, Any], data: dict[str, Any], path: str) -> Any:
     if rest.keys() != {VALUE}:
-        raise _misfit(path, data, f'{{"{CLASS}": {_shown(data[CLASS])}, "{VALUE}": ...}}')
+        raise _mismatch(path, data, f'{{"{CLASS}": {_shown(data[CLASS])}, "{VALUE}": ...}}')
     return rest[VALUE]
 
 
@@ -360,7 +370,7 @@ def _check_distinct(items: list[Any], given: list[Any], path: str) -> None:
     for at, item in enumerate(items):
         form = msgspec.json.encode(item)
         if form in seen:
-            raise Misfit(path, f"{_shown(given[at])} is there twice")
+            raise JsonMismatch(path, f"{_shown(given[at])} is there twice")
         seen.add(form)
 
 
@@ -374,5 +384,5 @@ def _shown(data: Any) -> str:
     return clip(_SHOWN.encode(data).decode())
 
 
-def _misfit(path: str, data: Any, accepted: str) -> Misfit:
-    return Misfit(path, f"{_shown(data)} is given; accepted: {accepted}")
+def _mismatch(path: str, data: Any, accepted: str) -> JsonMismatch:
+    return JsonMismatch(path, f"{_shown(data)} is given; accepted: {accepted}")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from polycast.cli.doctor import SUBSCRIPTION, subscription_rows
-from polycast.cli.formatting import count, table
-from polycast.cli.targets import has_died, place_of, time_at
-from polycast.errors import BadOptionError, StoreError
-from polycast.stores.doctor import buses_in, subscriptions_in
+from polycast.cli.declaration import (
+    add_command,
+    add_family,
+    add_limit,
+    add_place,
+    add_where,
+    add_yes,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,26 +20,58 @@ if TYPE_CHECKING:
     from polycast.stores import Transaction, View
     from polycast.stores.doctor import SubscriptionFigures
 
-__all__ = ["cancel_subscription", "list_subscriptions"]
+__all__ = ["declare"]
 
 
-def list_subscriptions(given: Namespace, terminal: Terminal) -> int:
+def declare(commands: Any) -> None:
+    """Declare the commands."""
+    what = "list durable subscriptions and groups, or cancel one"
+    family = add_family(commands, "subs", what, "subs events.db")
+    what = "list durable subscriptions and groups; `list` may be left out"
+    command = add_command(family, "list", run_list, what, "subs events.db --where 'event.lag > 9'")
+    add_place(command)
+    add_where(command, "a filter of subscriptions, as in 'event.lag > 9', by what --json prints")
+    add_limit(command)
+    what = "cancel a subscription that nobody will attach to again"
+    command = add_command(family, "cancel", run_cancel, what, "subs cancel events.db billing")
+    add_place(command)
+    command.add_argument("name", metavar="NAME", help="as `subs` shows it")
+    add_yes(command)
+
+
+def run_list(given: Namespace, terminal: Terminal) -> int:
     """List durable subscriptions and groups, the one with the greatest lag first."""
+    import msgspec
+
+    from polycast.cli.name_resolution import row_filter
+    from polycast.cli.subscription_table import subscription_table
+    from polycast.cli.targets import place_of, time_at
+    from polycast.stores.doctor import SubscriptionFigures
+
+    is_wanted = row_filter(given.where, SubscriptionFigures)
     with place_of(given).looking() as store, store.view() as view:
         now = time_at(store, terminal)
-        found = _found(view, now)
-    data = [{**msgspec.to_builtins(each), "attached": each.attached} for each in found]
-    lines = table(SUBSCRIPTION, subscription_rows(found, now))
-    terminal.show({"subscriptions": data}, lines if found else ["no subscriptions are kept"])
+        kept = _kept(view, now)
+    chosen = [figures for figures in kept if is_wanted(figures)][: given.limit]
+    rows = [{**msgspec.to_builtins(figures), "attached": figures.attached} for figures in chosen]
+    none = "no subscription is meant" if kept else "no subscriptions are kept"
+    lines = [subscription_table(chosen, now) if chosen else none]
+    terminal.show({"subscriptions": rows}, lines, paged=True)
     return 0
 
 
-def _found(view: View, now: float) -> list[SubscriptionFigures]:
+def _kept(view: View, now: float) -> list[SubscriptionFigures]:
+    from polycast.cli.targets import has_died
+    from polycast.stores.doctor import buses_in, subscriptions_in
+
     return subscriptions_in(view, buses_in(view, now=now, has_died=has_died), now=now)
 
 
-def cancel_subscription(given: Namespace, terminal: Terminal) -> int:
+def run_cancel(given: Namespace, terminal: Terminal) -> int:
     """Cancel a subscription that nobody will attach to again."""
+    from polycast.cli.formatting import count
+    from polycast.cli.targets import place_of, time_at
+
     place, name = place_of(given), given.name
     with place.looking() as store, store.view() as view:
         kept = _free(view, name, time_at(store, terminal))
@@ -64,17 +96,21 @@ def cancel_subscription(given: Namespace, terminal: Terminal) -> int:
 
 def _free(view: View, name: str, now: float) -> SubscriptionFigures:
     """The subscription of that name, which nobody must be attached to."""
-    found = {each.name: each for each in _found(view, now)}
-    if name not in found:
-        near = difflib.get_close_matches(name, found, n=1)
-        accepted = ", ".join(map(repr, sorted(found)[:20])) or "none: the store keeps none"
+    from difflib import get_close_matches
+
+    from polycast.errors import BadOptionError, StoreError
+
+    kept = {figures.name: figures for figures in _kept(view, now)}
+    if name not in kept:
+        near = get_close_matches(name, kept, n=1)
+        accepted = ", ".join(map(repr, sorted(kept)[:20])) or "none: the store keeps none"
         hint = f"; did you mean {near[0]!r}?" if near else ""
         why = "there is no such subscription"
         raise BadOptionError("name", name, accepted=accepted + hint, why=why)
-    if found[name].attached:
-        buses = ", ".join(map(str, found[name].buses))
+    if kept[name].attached:
+        buses = ", ".join(map(str, kept[name].buses))
         raise StoreError(
             f"{name!r} is attached to bus {buses}, which is alive: cancel() it there, or close "
             f"that bus first; `polycast doctor` names the process"
         )
-    return found[name]
+    return kept[name]

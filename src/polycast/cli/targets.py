@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polycast.cli.terminal import Terminal
     from polycast.stores import Store
 
-__all__ = ["Bell", "Place", "file_of", "has_died", "place_of", "time_at"]
+__all__ = ["StorePlace", "WriteSignal", "file_of", "has_died", "place_of", "time_at"]
 
 PROGRAM = "polycast command"  # how a broker knows it
 _LOOK = 0.1  # seconds between two looks at whether a file was written
@@ -38,7 +38,7 @@ _ACCEPTED = (
 
 
 @dataclass(frozen=True)
-class Place:
+class StorePlace:
     """Where a store is, and how it is reached."""
 
     text: str
@@ -130,15 +130,15 @@ class Place:
     def _tls(self) -> ssl.SSLContext | None:
         from polycast.broker.wire.security import tls_client_context
 
-        if not any(each.is_secure for each in addresses_of(self.text)):
+        if not any(address.is_secure for address in addresses_of(self.text)):
             return None
         return tls_client_context(self.ca, cert=self.cert, key=self.key)
 
 
-def place_of(given: Namespace) -> Place:
+def place_of(given: Namespace) -> StorePlace:
     """What a command line names."""
     about = (given.token, given.tls_ca, given.tls_cert, given.tls_key, given.allow_plain_token)
-    return Place(given.store, *about)
+    return StorePlace(given.store, *about)
 
 
 def file_of(store: str) -> str:
@@ -158,7 +158,7 @@ def time_at(store: Store, terminal: Terminal) -> float:
     return cast("RemoteStore", store).clock.time()
 
 
-class Bell:
+class WriteSignal:
     """Tells when something was written after `mark`."""
 
     def __init__(self, store: Store) -> None:

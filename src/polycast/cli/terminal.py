@@ -5,28 +5,27 @@ from __future__ import annotations
 import re
 import sys
 import time
+from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
-import msgspec
-
-from polycast.config import SystemClock
-from polycast.errors import BadOptionError, BrokerRefusedError, PolycastError
-from polycast.errors.root import code_of as kind_code
-from polycast.plain_text import plain, plain_json, plain_lines
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from polycast.cli.formatting import Line
+    from polycast.cli.pager import Pager
+    from polycast.cli.rich_text import RichText
     from polycast.config import Clock
 
-__all__ = ["Refused", "Terminal", "code_of"]
+# What is heavy is imported where it is used: help and versions are printed without it.
+__all__ = ["Terminal", "UsageError", "code_of", "is_terminal"]
 
 _EVERY = 0.2  # seconds between two lines of progress
 _SWITCH = re.compile(r"\b([a-z_]+)=True\b")
 
 
-class Refused(Exception):
-    """Something that was asked in a way that cannot be done: exit status 2."""
+class UsageError(Exception):
+    """A command line that cannot be understood or carried out: exit status 2."""
 
 
 class Terminal:
@@ -34,27 +33,81 @@ class Terminal:
 
     def __init__(self, *, as_json: bool = False, clock: Clock | None = None) -> None:
         self.as_json = as_json
-        self.clock: Clock = clock if clock is not None else SystemClock()
+        if clock is not None:
+            self.clock = clock
         self.options: frozenset[str] = frozenset()
         """The options of the command, as they are written."""
         self._shown = 0.0
         self._width = 0
+        self._pager: Pager | None = None
 
-    def show(self, data: Any, lines: Iterable[str]) -> None:
-        """Print the result: as data, or as lines."""
+    @cached_property
+    def clock(self) -> Clock:
+        """The clock that commands go by."""
+        from polycast.config import SystemClock
+
+        return SystemClock()
+
+    def show(self, data: Any, lines: Iterable[Line], *, paged: bool = False) -> None:
+        """Print the result: as data, or as lines and tables; a long list through the pager."""
         if self.as_json:
+            import msgspec
+
             self.line(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
             return
-        for line in lines:
-            self.line(line)
+        with self.pages(paged=paged):
+            for line in lines:
+                self.line(line)
 
-    def line(self, text: str) -> None:
-        """Print a line, or a JSON document; a terminal obeys nothing in it."""
+    def line(self, line: Line) -> None:
+        """Print a line, a table, or a JSON document; a terminal obeys nothing in it."""
         self._clear()
-        safe = plain_json(text) if self.as_json else plain(text)
+        text = self._rendered(line)
         # Not every terminal can show every character, and a name must not end the command.
         encoding = sys.stdout.encoding or "utf-8"
-        print(safe.encode(encoding, "backslashreplace").decode(encoding))
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
+        print(text, file=self._pager or sys.stdout)
+
+    def _rendered(self, line: Line) -> str:
+        from polycast.plain_text import plain, plain_json
+
+        if self.as_json:
+            return plain_json(str(line))
+        if isinstance(line, str):
+            return plain(line)
+        if self._rich is not None:
+            return self._rich.rendered(line)
+        return "\n".join(map(plain, line.lines()))
+
+    @cached_property
+    def _rich(self) -> RichText | None:
+        """What draws tables and colours: on a terminal, where `rich` is installed."""
+        if not is_terminal(sys.stdout):
+            return None
+        try:
+            from polycast.cli.rich_text import RichText
+
+            return RichText(sys.stdout)
+        except ImportError:  # plain lines will do
+            return None
+
+    @contextmanager
+    def pages(self, *, paged: bool = True) -> Iterator[None]:
+        """Show what is longer than the screen through the user's pager."""
+        if not paged or self.as_json or not is_terminal(sys.stdout):
+            yield
+            return
+        from polycast.cli.pager import PagerLeft, pager_for
+
+        self._pager = pager = pager_for(sys.stdout)
+        try:
+            yield
+        except PagerLeft:
+            pass
+        finally:
+            self._pager = None
+            if pager is not None:
+                pager.close()
 
     def flush(self) -> None:
         """Let whoever reads have it now."""
@@ -62,16 +115,22 @@ class Terminal:
 
     def note(self, text: str) -> None:
         """Say something beside the result."""
+        from polycast.plain_text import plain_lines
+
         self._clear()
         print(plain_lines(text), file=sys.stderr)
 
     def fail(self, error: BaseException) -> None:
         """Say what went wrong, with a code that programs can go by."""
+        from polycast.errors import PolycastError
+
         text, code = self._in_options(error), code_of(error)
-        if not isinstance(error, Refused | PolycastError | OSError):
+        if not isinstance(error, UsageError | PolycastError | OSError):
             kind = type(error).__name__
             text = f"{kind}: {error}. If the store may be damaged, run `polycast doctor` on it"
         if self.as_json:
+            import msgspec
+
             data = {"error": {"code": code, "message": text}}
             self.line(msgspec.json.encode(data).decode())
         else:
@@ -82,11 +141,13 @@ class Terminal:
 
     def _in_options(self, error: BaseException) -> str:
         """What an error says, with options where it names arguments of Python."""
+        from polycast.errors import BadOptionError, PolycastError
+
         text = str(error)
         if isinstance(error, BadOptionError) and (option := self._option(error.option)):
             text = text.replace(f"{error.option}=", f"{option} ", 1)
         if isinstance(error, PolycastError):
-            text = _SWITCH.sub(lambda found: self._option(found[1]) or found[0], text)
+            text = _SWITCH.sub(lambda switch: self._option(switch[1]) or switch[0], text)
         return text
 
     def _option(self, argument: str) -> str:
@@ -97,10 +158,12 @@ class Terminal:
 
     def confirm(self, what: str, *, yes: bool) -> bool:
         """Whether to go on: as said before, or by asking; refused where nobody can be asked."""
+        from polycast.plain_text import plain
+
         if yes:
             return True
-        if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
-            raise Refused(f"{what}. Nothing was done; say --yes to do it without being asked")
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            raise UsageError(f"{what}. Nothing was done; say --yes to do it without being asked")
         self._clear()
         print(f"{plain(what)}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -108,8 +171,10 @@ class Terminal:
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far it is, if somebody watches."""
         now = time.monotonic()
-        if self.as_json or now - self._shown < _EVERY or not _is_terminal(sys.stderr):
+        if self.as_json or now - self._shown < _EVERY or not is_terminal(sys.stderr):
             return
+        from polycast.plain_text import plain
+
         self._shown = now
         part = f"{done / total:.0%}" if total else "..."
         self._clear()
@@ -125,7 +190,10 @@ class Terminal:
 
 def code_of(error: BaseException) -> str:
     """The code of an error: that of the broker, or its name, as in `not-a-store`."""
-    if isinstance(error, Refused):
+    from polycast.errors import BrokerRefusedError, PolycastError
+    from polycast.errors.root import code_of as kind_code
+
+    if isinstance(error, UsageError):
         return "usage"
     if isinstance(error, BrokerRefusedError):
         return error.code
@@ -134,5 +202,6 @@ def code_of(error: BaseException) -> str:
     return kind_code(type(error))
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person looks at a stream."""
     return stream is not None and not stream.closed and stream.isatty()

@@ -1,4 +1,4 @@
-"""`polycast explain`: why a kept subscription gets an event or not, told from descriptions."""
+"""Why a kept subscription gets an event or not, judged from descriptions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.filter_budget import FilterBudget
 from polycast.cli.formatting import clip, count, moment
-from polycast.cli.targets import place_of, time_at
 from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition
@@ -27,45 +26,27 @@ from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from polycast.cli.terminal import Terminal
     from polycast.stores import Store, Stored, StoredSubscription, View
 
-__all__ = ["explain_subscription"]
+__all__ = ["StoredExplanation", "kept_named", "stored_at"]
 
 NUMBER = 1  # of its route in the plan
 
 
-def explain_subscription(given: Namespace, terminal: Terminal) -> int:
-    """Say what a kept subscription wants and where that is asked; and what it makes of an event."""
-    with place_of(given).looking() as store:
-        with store.view() as view:
-            explained = _Explained(view, _kept(view, given.name))
-        asked = explained.asked()
-        lines = explained.lines(asked)
-        data = explained.data() | {"at_broker": asked, "means": lines}
-        if given.position is not None:
-            stored = _stored(store, given.position)
-            found = explained.judge(store, stored, time_at(store, terminal))
-            data |= found
-            lines = [*lines, "", *found["reasons"]]
-    terminal.show(data, lines)
-    return 0
-
-
-def _kept(view: View, name: str) -> StoredSubscription:
+def kept_named(view: View, name: str) -> StoredSubscription:
+    """The subscription of a name."""
     kept = view.subscription(name)
     if kept is None:
-        names = [each.name for each in view.subscriptions()]
+        names = [subscription.name for subscription in view.subscriptions()]
         raise BadOptionError.choice("subscription", name, names or ["none: the store keeps none"])
     return kept
 
 
-def _stored(store: Store, position: int) -> Stored:
-    found = store.read(position, limit=1, until=position + 1).entries
-    if found:
-        return found[0]
+def stored_at(store: Store, position: int) -> Stored:
+    """The event at a position."""
+    entries = store.read(position, limit=1, until=position + 1).entries
+    if entries:
+        return entries[0]
     oldest, newest = store.oldest(), store.newest()
     if oldest <= position <= newest:
         raise BadOptionError(
@@ -75,7 +56,7 @@ def _stored(store: Store, position: int) -> Stored:
     raise BadOptionError("position", position, accepted=there)
 
 
-class _Explained:
+class StoredExplanation:
     """A subscription as the store keeps it, in the plan that a broker would make of it."""
 
     def __init__(self, view: View, kept: StoredSubscription) -> None:
@@ -145,7 +126,7 @@ class _Explained:
             "wanted": wanted,
             "delivered": delivered,
             "fate": fate,
-            "reasons": [head, *(f"  {each}" for each in reasons), f"  {fate}"],
+            "reasons": [head, *(f"  {reason}" for reason in reasons), f"  {fate}"],
         }
 
     def _wanted(self, stored: Stored) -> tuple[bool | None, list[str]]:
@@ -155,8 +136,8 @@ class _Explained:
         wish = wish_in_plan(self.definition, self._plan.entries.get(NUMBER))
         wanted, reasons = judged(wish, seen, stored.record.topic)
         if self.kept.group and not self.kept.durable:  # this is what the last of them wants
-            told = "the members of this group may want different things: only they can say"
-            return None, [*reasons, told]
+            why = "the members of this group may want different things: only they can say"
+            return None, [*reasons, why]
         return wanted, reasons
 
     def _fate(
@@ -166,7 +147,7 @@ class _Explained:
         kept, position, expires = self.kept, stored.position, stored.record.expires
         names = [kept.name, *map(letter_name, _ways(self.definition.context, stored))]
         with store.view() as view:
-            letters = [each for each in names if view.count_letters(subscription=each, at=position)]
+            letters = [name for name in names if view.count_letters(subscription=name, at=position)]
         if letters:
             whose = "" if letters[0] == kept.name else f" of {letters[0]}"
             return False, f"it is a dead letter{whose}; `polycast dlq list` says why"
@@ -185,10 +166,10 @@ class _Explained:
             level = level_named(self.definition.level)
             unless = [f"it had expired first, at {moment(expires)}"] if is_late else []
             unless += [] if level.reliable else [f"it was dropped: {level.name} may lose events"]
-            told = "".join(f", unless {each}" for each in unless)
+            exceptions = "".join(f", unless {exception}" for exception in unless)
             # What it wanted before it was replaced, no store knows.
             by_now = "" if asked else "; that goes by what the subscription wants now"
-            return None if unless else wanted, f"it was delivered{asked}{told}{by_now}"
+            return None if unless else wanted, f"it was delivered{asked}{exceptions}{by_now}"
         if is_late:
             return False, f"it has expired, at {moment(expires)}, so it is not delivered"
         return wanted, f"it is to be delivered{asked}"
@@ -197,4 +178,4 @@ class _Explained:
 def _ways(context: str | None, stored: Stored) -> list[str]:
     """The contexts of which a function may have kept an event from getting to another."""
     passed = [stored.record.context, context]
-    return [each for each in passed if each is not None and stored.record.context != context]
+    return [name for name in passed if name is not None and stored.record.context != context]

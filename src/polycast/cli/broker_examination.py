@@ -1,4 +1,4 @@
-"""A broker, examined through its own door: how it is reached, and the state of its store."""
+"""An examination of a broker over its own wire: how it is reached, and the state of its store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from polycast.broker.client.remote_store import RemoteStore
     from polycast.stores import Letter, OpenBus, Store, View
 
-__all__ = ["BrokerFigures", "Examined", "examine_broker"]
+__all__ = ["BrokerExamination", "BrokerFigures", "examine_broker"]
 
 _QUESTIONS = 20
 SLOW = 0.5  # seconds of a round trip
@@ -55,7 +55,7 @@ class BrokerFigures(msgspec.Struct, frozen=True):
     limits: dict[str, Any]
 
 
-class Examined(msgspec.Struct, frozen=True):
+class BrokerExamination(msgspec.Struct, frozen=True):
     """What was found."""
 
     broker: BrokerFigures
@@ -64,12 +64,12 @@ class Examined(msgspec.Struct, frozen=True):
 
 def examine_broker(
     store: RemoteStore, url: str, *, has_died: Callable[[OpenBus], bool]
-) -> Examined:
+) -> BrokerExamination:
     """Ask a broker all that it answers; the file of its store is examined where it is."""
     figures = _figures(store, url)
     report = _report(cast("Store", store), url, store.clock.time(), has_died)
     report.problems += [*_problems(figures), *problems_of(report)]
-    return Examined(figures, report)
+    return BrokerExamination(figures, report)
 
 
 def _figures(store: RemoteStore, url: str) -> BrokerFigures:
@@ -101,11 +101,9 @@ def _report(store: Store, url: str, now: float, has_died: Callable[[OpenBus], bo
         report.buses = buses_in(view, now=now, has_died=has_died)
         report.subscriptions = subscriptions_in(view, report.buses, now=now)
         report.letters = _letters(view)
-        found = pins(store)
-        report.routing = _routing(view, any(pin.name == PIPELINE for pin in found))
-    report.pins = [
-        PinFigures(each.name, each.position, each.behind) for each in found if each.pinned
-    ]
+        all_pins = pins(store)
+        report.routing = _routing(view, any(pin.name == PIPELINE for pin in all_pins))
+    report.pins = [PinFigures(pin.name, pin.position, pin.behind) for pin in all_pins if pin.pinned]
     rule = retention_of(store)
     used = None if rule.size is None else report.size / rule.size
     report.retention = RetentionFigures(rule.age, rule.size, rule.delivered, used)
@@ -116,7 +114,7 @@ def _log(store: Store) -> LogFigures:
     """The ends of the log; what is between is counted where the file is."""
     oldest, newest = store.oldest(), store.newest()
     ends = [store.read(at, limit=1, until=at + 1).entries for at in (oldest, newest)]
-    times = [found[0].record.time if found else None for found in ends]
+    times = [entries[0].record.time if entries else None for entries in ends]
     return LogFigures(max(0, newest + 1 - oldest), oldest, newest, times[0], times[1], [])
 
 
@@ -129,8 +127,8 @@ def _routing(view: View, pinned: object) -> RoutingFigures | None:
 
 
 def _letters(view: View) -> list[LetterFigures]:
-    counts = Counter((each.subscription, each.reason) for each in _all_letters(view))
-    rows = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    counts = Counter((letter.subscription, letter.reason) for letter in _all_letters(view))
+    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
     return [LetterFigures(*about, many) for about, many in rows]
 
 

@@ -1,15 +1,14 @@
-"""`polycast token`: make tokens for a broker, and see what is in a file of them."""
+"""Tokens of a broker, as they are written into its file and listed."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from polycast.broker.server.access import Rights, new_token
+from polycast.broker.server.access import Rights
 from polycast.broker.server.quotas import QUOTAS, Quota
-from polycast.broker.server.tokenfile import findings_at, name_problem, read_tokens
-from polycast.cli.formatting import count, listed, moment
-from polycast.cli.terminal import Refused
+from polycast.cli.formatting import by_severity, count, listed, moment
+from polycast.cli.terminal import UsageError
 from polycast.errors import BadGrantError
 
 if TYPE_CHECKING:
@@ -18,39 +17,13 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.access import TokenFinding
     from polycast.broker.server.tokenfile import AccessToken, Contents
-    from polycast.cli.terminal import Terminal
+    from polycast.cli.formatting import Line
 
-__all__ = ["check_tokens", "make_token"]
-
-WRONG, DOUBTFUL = 1, 3
+__all__ = ["given_rights", "token_lines", "token_toml", "tokens_data"]
 
 
-def make_token(given: Namespace, terminal: Terminal) -> int:
-    """Print a new secret, which is kept nowhere, and what to put into the file of tokens."""
-    rights = _rights(given)
-    secret, digest = new_token()
-    name = f"token-{digest[:8]}" if given.name is None else given.name
-    problem = name_problem(name)
-    if problem:
-        raise Refused(f"the name of a token {problem}")
-    problem = "" if given.owner is None else name_problem(given.owner)
-    if problem:
-        raise Refused(f"the owner of a token {problem}")
-    toml = _toml(name, digest, rights, given.owner)
-    data = {"name": name, "secret": secret, "sha256": digest, "toml": toml}
-    lines = (
-        "The secret, which is shown this once, for who is to connect:",
-        *("", f"    {secret}", ""),
-        "The token, for the broker's file of tokens:",
-        *("", *toml.splitlines()),
-    )
-    terminal.show(data, lines)
-    if not (rights.admin or rights.publish or rights.subscribe):
-        terminal.note("It may do nothing yet: give it --publish, --subscribe or --admin")
-    return 0
-
-
-def _rights(given: Namespace) -> Rights:
+def given_rights(given: Namespace) -> Rights:
+    """The rights that a command line grants."""
     try:
         return Rights.of(
             publish=given.publish,
@@ -59,10 +32,11 @@ def _rights(given: Namespace) -> Rights:
             describe=given.describe,
         )
     except BadGrantError as error:
-        raise Refused(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
-def _toml(name: str, digest: str, rights: Rights, owner: str | None) -> str:
+def token_toml(name: str, digest: str, rights: Rights, owner: str | None) -> str:
+    """What to put into the file of tokens."""
     # Strings of printable characters are written in TOML as in JSON.
     granted = {"publish": rights.publish, "subscribe": rights.subscribe}
     if rights.describe:
@@ -72,7 +46,7 @@ def _toml(name: str, digest: str, rights: Rights, owner: str | None) -> str:
         f"name = {json.dumps(name, ensure_ascii=False)}",
         f'sha256 = "{digest}"',
         *(
-            f"{key} = {json.dumps([each.text for each in grants], ensure_ascii=False)}"
+            f"{key} = {json.dumps([grant.text for grant in grants], ensure_ascii=False)}"
             for key, grants in granted.items()
         ),
     ]
@@ -83,29 +57,25 @@ def _toml(name: str, digest: str, rights: Rights, owner: str | None) -> str:
     return "\n".join(lines)
 
 
-def check_tokens(given: Namespace, terminal: Terminal) -> int:
-    """List the tokens of a file and what is wrong with it: 1 for errors, 3 for warnings only."""
-    contents, now = read_tokens(given.file), terminal.clock.time()
-    findings = (*contents.findings, *findings_at(contents.tokens, now))
-    data = {
-        "file": given.file,
+def tokens_data(
+    file: str, contents: Contents, findings: tuple[TokenFinding, ...], now: float
+) -> dict[str, Any]:
+    """The same for a program."""
+    return {
+        "file": file,
         "ok": not contents.errors,
         "tokens": [_data(token, now) for token in contents.tokens],
         "owners": [_owner(name, contents) for name in _owners(contents)],
-        "findings": [_finding(each) for each in findings],
+        "findings": [_finding(finding) for finding in findings],
     }
-    terminal.show(data, _lines(contents, findings))
-    if contents.errors:
-        return WRONG
-    return DOUBTFUL if findings else 0
 
 
 def _data(token: AccessToken, now: float) -> dict[str, Any]:
     return {
         "name": token.name,
-        "publish": [each.text for each in token.rights.publish],
-        "subscribe": [each.text for each in token.rights.subscribe],
-        "describe": [each.text for each in token.rights.describe],
+        "publish": [grant.text for grant in token.rights.publish],
+        "subscribe": [grant.text for grant in token.rights.subscribe],
+        "describe": [grant.text for grant in token.rights.describe],
         "admin": token.rights.admin,
         "owner": token.owner,
         "expires": token.expires,
@@ -113,18 +83,18 @@ def _data(token: AccessToken, now: float) -> dict[str, Any]:
     }
 
 
-def _finding(each: TokenFinding) -> dict[str, str]:
+def _finding(finding: TokenFinding) -> dict[str, str]:
     return {
-        "severity": each.severity,
-        "code": each.code,
-        "where": each.where,
-        "text": each.text,
+        "severity": finding.severity,
+        "code": finding.code,
+        "where": finding.where,
+        "text": finding.text,
     }
 
 
 def _owners(contents: Contents) -> list[str]:
     """All to whom something may belong."""
-    return sorted({*contents.quotas, *(each.owner for each in contents.tokens)} - {""})
+    return sorted({*contents.quotas, *(token.owner for token in contents.tokens)} - {""})
 
 
 def _owner(name: str, contents: Contents) -> dict[str, Any]:
@@ -132,7 +102,8 @@ def _owner(name: str, contents: Contents) -> dict[str, Any]:
     return {"name": name, **{key: getattr(quota, key) for key in QUOTAS}}
 
 
-def _lines(contents: Contents, findings: tuple[TokenFinding, ...]) -> Iterator[str]:
+def token_lines(contents: Contents, findings: tuple[TokenFinding, ...]) -> Iterator[Line]:
+    """All tokens with their rights, and what is wrong."""
     tokens = contents.tokens
     for token in tokens:
         yield token.name
@@ -143,9 +114,9 @@ def _lines(contents: Contents, findings: tuple[TokenFinding, ...]) -> Iterator[s
         given = ((key, getattr(quota, key)) for key in QUOTAS)
         yield from (f"  {key:<13}  {'-' if many is None else many}" for key, many in given)
         yield ""
-    for each in findings:
-        yield f"{each.severity}: {each}"
-    errors = sum(each.severity == "error" for each in findings)
+    for finding in findings:
+        yield by_severity(finding.severity, f"{finding.severity}: {finding}")
+    errors = sum(finding.severity == "error" for finding in findings)
     warnings = len(findings) - errors
     words = ((len(tokens), "token"), (errors, "error"), (warnings, "warning"))
     yield ", ".join(count(number, word) for number, word in words)

@@ -1,4 +1,4 @@
-"""`polycast serve`: a broker over a store, until somebody ends it."""
+"""A broker in the foreground: what it is made of, what it tells, and how it is ended."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.broker.server.access import load_tokens
-from polycast.broker.server.listen_address import Listen, check_exposure
+from polycast.broker.server.listen_address import Listen
 from polycast.broker.server.origins import Admission
 from polycast.broker.wire.messages import Limits
 from polycast.broker.wire.security import certificate_findings, tls_server_context
 from polycast.cli.formatting import count, listed
 from polycast.cli.targets import file_of
-from polycast.cli.terminal import Refused
-from polycast.errors import BrokerError, NotAvailableError
+from polycast.cli.terminal import UsageError
+from polycast.errors import NotAvailableError
 from polycast.plain_text import PlainFilter
 from polycast.stores.urls import path_of
 
@@ -33,35 +32,23 @@ if TYPE_CHECKING:
     from polycast.broker.server.run import Serving
     from polycast.cli.terminal import Terminal
 
-__all__ = ["serve"]
+__all__ = [
+    "Ending",
+    "admission_of",
+    "check_server",
+    "logging_to_stderr",
+    "serving_of",
+    "tell_ready",
+    "tls_of",
+    "warn",
+]
 
-_LOOK = 0.5  # seconds between two looks at whether it still serves
 _LOGGERS = ("polycast", "uvicorn", "asyncio")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-def serve(given: Namespace, terminal: Terminal) -> int:
-    """Serve a store to other hosts until Ctrl-C or SIGTERM; then let go of it."""
-    _check_server()
-    tls = _tls(given)
-    tokens = None if given.tokens is None else load_tokens(given.tokens)
-    listen = Listen.parse(given.listen)
-    admission = _admission(given, listen)
-    addresses = check_exposure(
-        listen, tokens=tokens is not None, tls=tls is not None, insecure=given.insecure
-    )
-    _warn(given, tokens, terminal)
-    with _logging(), Ending() as ending:
-        serving = _serving(given, addresses, listen.port, tls, tokens, admission)
-        with serving:
-            _tell(given, serving, addresses, terminal)
-            while not ending.wait(_LOOK):
-                if not serving.is_alive:
-                    raise BrokerError(f"the broker at {serving.url} has ended; its log says why")
-    return 0
-
-
-def _check_server() -> None:
+def check_server() -> None:
+    """Raise an error that names the extra, if the server's libraries are missing."""
     try:
         import polycast.broker.server.run  # noqa: F401 - to know whether its libraries are there
     except ImportError as error:
@@ -72,7 +59,7 @@ def _check_server() -> None:
         ) from error
 
 
-def _serving(
+def serving_of(
     given: Namespace,
     addresses: tuple[str, ...],
     port: int,
@@ -80,6 +67,7 @@ def _serving(
     tokens: Tokens | None,
     admission: Admission,
 ) -> Serving:
+    """A broker that listens."""
     from polycast.broker.server.broker import Broker
     from polycast.broker.server.limits import ServerLimits
     from polycast.broker.server.run import Serving
@@ -111,7 +99,7 @@ def _serving(
         raise
 
 
-def _admission(given: Namespace, listen: Listen) -> Admission:
+def admission_of(given: Namespace, listen: Listen) -> Admission:
     """Who is let in besides: by the name to listen at, and by those that were listed."""
     return Admission(
         hosts=(listen.host, *given.allow_host),
@@ -132,12 +120,13 @@ def _is_url(store: str) -> bool:
     return "://" in store or store.startswith(("sqlite:", "memory:"))
 
 
-def _tls(given: Namespace) -> Callable[[], ssl.SSLContext] | None:
+def tls_of(given: Namespace) -> Callable[[], ssl.SSLContext] | None:
+    """How a context for TLS is made, again when the files change; None without TLS."""
     cert, key, authority = given.tls_cert, given.tls_key, given.tls_client_ca
     if cert is None and key is None and authority is None:
         return None
     if cert is None or key is None:
-        raise Refused("TLS needs both --tls-cert FILE and --tls-key FILE")
+        raise UsageError("TLS needs both --tls-cert FILE and --tls-key FILE")
 
     def context() -> ssl.SSLContext:
         return tls_server_context(cert, key, client_ca=authority)
@@ -146,18 +135,19 @@ def _tls(given: Namespace) -> Callable[[], ssl.SSLContext] | None:
     return context
 
 
-def _warn(given: Namespace, tokens: Tokens | None, terminal: Terminal) -> None:
+def warn(given: Namespace, tokens: Tokens | None, terminal: Terminal) -> None:
+    """Tell what is doubtful about certificates and tokens."""
     now = terminal.clock.time()
-    found: list[object] = []
+    findings: list[object] = []
     if given.tls_cert is not None:
-        found += certificate_findings(given.tls_cert, given.tls_key, now=now)
+        findings += certificate_findings(given.tls_cert, given.tls_key, now=now)
     if tokens is not None:
-        found += tokens.findings(now=now)
-    for each in found:
-        terminal.note(f"warning: {each}")
+        findings += tokens.findings(now=now)
+    for finding in findings:
+        terminal.note(f"warning: {finding}")
 
 
-def _tell(
+def tell_ready(
     given: Namespace, serving: Serving, addresses: tuple[str, ...], terminal: Terminal
 ) -> None:
     """The one line that says that it is ready."""
@@ -205,7 +195,7 @@ class Ending:
 
     def __enter__(self) -> Ending:
         if threading.current_thread() is threading.main_thread():
-            self._before = {each: signal.signal(each, self._note) for each in self.signals}
+            self._before = {number: signal.signal(number, self._note) for number in self.signals}
         return self
 
     def _note(self, number: int, frame: object) -> None:
@@ -219,8 +209,8 @@ class Ending:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for each, before in self._before.items():
-            signal.signal(each, before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
 
 def _rate_of_libraries() -> Callable[[logging.LogRecord], bool]:
@@ -232,7 +222,7 @@ def _rate_of_libraries() -> Callable[[logging.LogRecord], bool]:
 
 
 @contextmanager
-def _logging() -> Iterator[None]:
+def logging_to_stderr() -> Iterator[None]:
     """What the broker has to say goes to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))
@@ -240,10 +230,10 @@ def _logging() -> Iterator[None]:
     handler.addFilter(_rate_of_libraries())
     handler.addFilter(PlainFilter())  # libraries log, too
     loggers = [logging.getLogger(name) for name in _LOGGERS]
-    for each in loggers:
-        each.addHandler(handler)
+    for logger in loggers:
+        logger.addHandler(handler)
     try:
         yield
     finally:
-        for each in loggers:
-            each.removeHandler(handler)
+        for logger in loggers:
+            logger.removeHandler(handler)

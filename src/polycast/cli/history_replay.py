@@ -1,4 +1,4 @@
-"""`polycast replay`: a subscription over any stretch of history."""
+"""A search through history: what it means, what it finds, and what becomes of that."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import msgspec
 
 from polycast.cli.bounds import bound_of
 from polycast.cli.event_lines import line_of
-from polycast.cli.formatting import ago, count, moment, table
-from polycast.cli.naming import filter_of, type_of
+from polycast.cli.formatting import TextTable, ago, count, moment
+from polycast.cli.name_resolution import filter_of, type_of
 from polycast.cli.payloads import Payloads
 from polycast.cli.targets import place_of, time_at
-from polycast.cli.terminal import Refused
-from polycast.delivery.replay import MOST, check_count, check_limit, replay_to, told
+from polycast.delivery.replay import MOST, check_limit, told
 from polycast.routing.search import Findings, History, known_types, search_for
 from polycast.stores.log_bounds import end_of, start_of
 
@@ -23,13 +22,14 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.cli.targets import Place
+    from polycast.cli.formatting import Line
+    from polycast.cli.targets import StorePlace
     from polycast.cli.terminal import Terminal
     from polycast.delivery.replay import Replayed
     from polycast.routing.search import Search
     from polycast.stores import Store, Stored
 
-__all__ = ["replay_events"]
+__all__ = ["AskedReplay", "asked_replay", "fates", "findings_of", "show_events", "tell_findings"]
 
 SAMPLES = 3
 LIMIT = 100  # events that are shown, without --limit
@@ -37,37 +37,18 @@ _STEP = 50_000  # positions after which it is shown how far it is
 
 
 @dataclass(frozen=True)
-class _Asked:
+class AskedReplay:
     """What is looked for, and where."""
 
-    place: Place
+    place: StorePlace
     search: Search
     history: History
     low: int
     high: int
 
 
-def replay_events(given: Namespace, terminal: Terminal) -> int:
-    """Show events of the past, count them, or give them to a subscription once more."""
-    if given.spark and given.to is None and not given.dry_run:
-        raise Refused("--spark finds and counts: give --to NAME or --dry-run with it")
-    with place_of(given).looking() as store:
-        asked = _asked(given, store)
-        if given.to is None and not given.dry_run:
-            _show(given, asked, store, terminal)
-            return 0
-        found = _found(given, asked, terminal)
-        if given.dry_run:
-            _tell(given, asked, found, store, terminal)
-            return 0
-    _deliver(given, asked, found, terminal)
-    return 0
-
-
-# -- what is asked ---------------------------------------------------------------------------------
-
-
-def _asked(given: Namespace, store: Store) -> _Asked:
+def asked_replay(given: Namespace, store: Store) -> AskedReplay:
+    """What a command line asks for."""
     with store.view() as view:
         registry = known_types(view)
         search = search_for(
@@ -81,28 +62,29 @@ def _asked(given: Namespace, store: Store) -> _Asked:
         )
     low = start_of(store, bound_of("--since", given.since)) or store.oldest()
     high = end_of(store, bound_of("--until", given.until))
-    return _Asked(place_of(given), search, History(search, store), low, high)
+    return AskedReplay(place_of(given), search, History(search, store), low, high)
 
 
 # -- searching -------------------------------------------------------------------------------------
 
 
-def _found(given: Namespace, asked: _Asked, terminal: Terminal) -> Findings:
+def findings_of(given: Namespace, asked: AskedReplay, terminal: Terminal) -> Findings:
+    """Search the log."""
     if given.spark:
         path = asked.place.file("a search with Spark")
         from polycast.pipeline.replay import find, some_session
 
         with some_session() as spark:
             return find(spark, path, asked.search, asked.low, asked.high)
-    found = Findings()
+    findings = Findings()
     for low in range(asked.low, asked.high, _STEP):
         later = asked.history.findings(low, min(low + _STEP, asked.high))
-        found.extend(later, asked.search.most)
+        findings.extend(later, asked.search.most)
         terminal.progress("searching", low - asked.low, asked.high - asked.low)
-    return found
+    return findings
 
 
-def _show(given: Namespace, asked: _Asked, store: Store, terminal: Terminal) -> None:
+def show_events(given: Namespace, asked: AskedReplay, store: Store, terminal: Terminal) -> None:
     """The events themselves, as `polycast tail` shows them."""
     payloads = _payloads(store)
     left = given.limit
@@ -126,53 +108,56 @@ def _payloads(store: Store) -> Payloads:
 # -- telling ---------------------------------------------------------------------------------------
 
 
-def _tell(
-    given: Namespace, asked: _Asked, found: Findings, store: Store, terminal: Terminal
+def tell_findings(
+    given: Namespace, asked: AskedReplay, findings: Findings, store: Store, terminal: Terminal
 ) -> None:
     """Count and sample; nothing is changed."""
     payloads = _payloads(store)
-    samples = [_at(store, position) for position, _ in found.listed[:SAMPLES]]
-    times = [None if at is None else _time(store, at) for at in (found.first, found.last)]
+    samples = [
+        stored for position, _ in findings.listed[:SAMPLES] for stored in _at(store, position)
+    ]
+    times = [None if at is None else _time(store, at) for at in (findings.first, findings.last)]
     data: dict[str, Any] = {
         "dry_run": True,
-        "events": found.events,
-        "types": found.types,
-        "first": found.first,
-        "last": found.last,
+        "events": findings.events,
+        "types": findings.types,
+        "first": findings.first,
+        "last": findings.last,
         "times": times,
         "samples": [
-            msgspec.json.decode(line_of(each, payloads, as_json=True))
-            for page in samples
-            for each in page
+            msgspec.json.decode(line_of(stored, payloads, as_json=True)) for stored in samples
         ],
     }
-    lines = list(_counted(found, times, time_at(store, terminal)))
+    lines: list[Line] = list(_counted(findings, times, time_at(store, terminal)))
     if given.to is not None:
-        would = told(found, to=given.to, count=len(found.listed), is_sure=asked.history.is_sure)
+        would = told(
+            findings, to=given.to, count=len(findings.listed), is_sure=asked.history.is_sure
+        )
         if given.limit is None:
-            would = msgspec.structs.replace(would, count=found.going)
+            would = msgspec.structs.replace(would, count=findings.going)
         data |= msgspec.to_builtins(would)
-        lines += ["", *_fates(would, "would go", given.limit)]
+        lines += ["", *fates(would, "would go", given.limit)]
     if samples:
         lines += ["", "the first of them:"]
-        lines += [line_of(each, payloads, as_json=False) for page in samples for each in page]
+        lines += [line_of(stored, payloads, as_json=False) for stored in samples]
     terminal.show(data, [*lines, "", "nothing was changed"])
 
 
-def _counted(found: Findings, times: list[float | None], now: float) -> Iterator[str]:
-    if not found.events:
+def _counted(findings: Findings, times: list[float | None], now: float) -> Iterator[Line]:
+    if not findings.events:
         yield "no event is meant"
         return
-    where = f"positions {found.first:,} to {found.last:,}"
-    yield f"{count(found.events, 'event')} meant, {where}"
+    where = f"positions {findings.first:,} to {findings.last:,}"
+    yield f"{count(findings.events, 'event')} meant, {where}"
     for what, time in zip(("first", "last"), times, strict=True):
         yield f"{what:<6} {moment(time)} ({ago(time, now)})"
     yield ""
-    rows = sorted(found.types.items(), key=lambda each: (-each[1], each[0]))
-    yield from table(("type", "events"), rows, indent=2)
+    rows = sorted(findings.types.items(), key=lambda row: (-row[1], row[0]))
+    yield TextTable(("type", "events"), rows, indent=2)
 
 
-def _fates(replayed: Replayed, what: str, limit: int | None = None) -> Iterator[str]:
+def fates(replayed: Replayed, what: str, limit: int | None = None) -> Iterator[str]:
+    """What becomes of events, in words."""
     most = " at most" if replayed.at_most else ""
     yield f"{count(replayed.count, 'event')}{most} {what} to {replayed.to!r} once more"
     if replayed.coming:
@@ -190,24 +175,4 @@ def _at(store: Store, position: int) -> list[Stored]:
 
 
 def _time(store: Store, position: int) -> float | None:
-    return next((each.record.time for each in _at(store, position)), None)
-
-
-# -- delivering ------------------------------------------------------------------------------------
-
-
-def _deliver(given: Namespace, asked: _Asked, found: Findings, terminal: Terminal) -> None:
-    """Let the subscription have them."""
-    check_count(found, to=given.to, limit=given.limit)
-    going, went = found.listed, 0
-    what = f"{count(len(going), 'event')} would go to {given.to!r} once more"
-    if going:
-        what += f", positions {going[0][0]:,} to {going[-1][0]:,}"
-        if terminal.confirm(what, yes=given.yes):
-            with asked.place.changing() as writable:
-                went = replay_to(writable, given.to, going)
-    replayed = told(found, to=given.to, count=went, is_sure=asked.history.is_sure)
-    lines = list(_fates(replayed, "go" if went != 1 else "goes"))
-    if went:
-        lines.append("it gets them now if somebody is attached, else when somebody is")
-    terminal.show(msgspec.to_builtins(replayed) | {"dry_run": False}, lines)
+    return next((stored.record.time for stored in _at(store, position)), None)

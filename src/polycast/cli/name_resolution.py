@@ -1,4 +1,4 @@
-"""Types and filters as they are written on a command line."""
+"""Types, filters and modules as they are named on a command line."""
 
 from __future__ import annotations
 
@@ -10,35 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.strict_parsing import place_in
-from polycast.cli.terminal import Refused
+from polycast.cli.lossless_json import place_in
+from polycast.cli.terminal import UsageError
 from polycast.contexts import Context
 from polycast.errors import BadOptionError
 from polycast.filters import Filter
 from polycast.registered_names import imported
 from polycast.routing.stored_plan import class_named
+from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from types import ModuleType
 
-    from polycast.typesystem import Registry
-
-__all__ = ["declared_contexts", "filter_of", "import_modules", "meant_by", "type_of"]
+__all__ = ["declared_contexts", "filter_of", "import_modules", "meant_by", "row_filter", "type_of"]
 
 
 def meant_by(name: str, known: Collection[str]) -> str:
     """The one known type that a name means: all of it, or its end."""
-    found = [each for each in known if each == name] or sorted(
-        each for each in known if each.endswith(f".{name}")
+    meant = [known_name for known_name in known if known_name == name] or sorted(
+        known_name for known_name in known if known_name.endswith(f".{name}")
     )
-    if len(found) == 1:
-        return found[0]
-    short = {each.rpartition(".")[2]: each for each in known}
+    if len(meant) == 1:
+        return meant[0]
+    short = {known_name.rpartition(".")[2]: known_name for known_name in known}
     near = difflib.get_close_matches(name, [*known, *short], n=1)
-    why = "several types are called so" if found else "the store knows no such type"
-    hint = f"; did you mean {near[0]!r}?" if near and not found else ""
-    accepted = ", ".join(found or sorted(known)[:20]) or "nothing yet: the log is empty"
+    why = "several types are called so" if meant else "the store knows no such type"
+    hint = f"; did you mean {near[0]!r}?" if near and not meant else ""
+    accepted = ", ".join(meant or sorted(known)[:20]) or "nothing yet: the log is empty"
     raise BadOptionError("type", name, accepted=accepted + hint, why=why)
 
 
@@ -46,7 +45,7 @@ def type_of(name: str | None, registry: Registry) -> str | None:
     """A type by its whole name or the end of it; or a topic."""
     if name is None or name.startswith("/") or registry.describe(name) is not None:
         return name
-    return meant_by(name, {each.name for each in registry.descriptions()})
+    return meant_by(name, {description.name for description in registry.descriptions()})
 
 
 def filter_of(text: str | None, registry: Registry) -> Filter[Any] | None:
@@ -58,8 +57,17 @@ def filter_of(text: str | None, registry: Registry) -> Filter[Any] | None:
         try:
             data = msgspec.json.decode(text)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise Refused(f"--where: {place_in(text.encode()) or error}") from error
+            raise UsageError(f"--where: {place_in(text.encode()) or error}") from error
     return Filter.from_json(data, class_named=partial(class_named, registry))
+
+
+def row_filter(text: str | None, kind: type) -> Callable[[Any], bool]:
+    """Whether a row of a list is wanted; `FilterMistakeError` if rows have no such attribute."""
+    where = filter_of(text, Registry(classes=()))
+    if where is None:
+        return lambda row: True
+    where.check(kind)
+    return where.matches
 
 
 def import_modules(text: str | None) -> list[ModuleType]:
@@ -68,16 +76,16 @@ def import_modules(text: str | None) -> list[ModuleType]:
     here = os.getcwd()
     if names and here not in sys.path:  # as `python -m` would find them
         sys.path.insert(0, here)
-    found = []
+    modules = []
     for name in names:
         try:
-            found.append(imported(name))
+            modules.append(imported(name))
         except ImportError as error:
-            raise Refused(f"--import {name}: {error}") from error
-    return found
+            raise UsageError(f"--import {name}: {error}") from error
+    return modules
 
 
 def declared_contexts(modules: list[ModuleType]) -> list[Context]:
     """The contexts below a root that modules have."""
     values = [value for module in modules for value in vars(module).values()]
-    return [each for each in values if isinstance(each, Context) and each.parents]
+    return [value for value in values if isinstance(value, Context) and value.parents]

@@ -1,6 +1,6 @@
 """JSON text to data without loss: no name twice, no NaN, and decimal fractions with all digits.
 
-What nothing here can hold is told with its field, so it stays what it is until its field is known.
+A number that no type can hold stays text until its field is known, so that the error can name it.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def _pointed(error: json.JSONDecodeError) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in data:
             raise NotJson(f"the name {name!r} is there twice in one object")
-        found[name] = value
-    return found
+        data[name] = value
+    return data
 
 
 def _is_text(value: str) -> bool:

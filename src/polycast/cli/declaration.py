@@ -1,0 +1,187 @@
+"""How a command is declared: its parser, and the arguments that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from polycast.cli.terminal import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from polycast.cli.terminal import Terminal
+
+    Run = Callable[[argparse.Namespace, Terminal], int]
+
+__all__ = [
+    "Parser",
+    "add_bounds",
+    "add_command",
+    "add_family",
+    "add_file",
+    "add_imports",
+    "add_limit",
+    "add_place",
+    "add_where",
+    "add_yes",
+    "seconds",
+    "whole",
+]
+
+FILE = "path of the store, or sqlite:///path"
+PLACE = "path of a store, sqlite:///path, or polycast://host:port of a broker"
+FILTER = "a filter, as in 'event.number > 3', or its form as JSON"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises `UsageError`, so that its caller decides how errors are printed."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise an error with the usage of the command."""
+        usage = " ".join(self.format_usage().split())
+        end = "" if message.endswith("?") else "."
+        raise UsageError(f"{message}{end} {usage[0].upper()}{usage[1:]}; --help says more")
+
+    def refuse_unknown(self, words: list[str]) -> NoReturn:
+        """Raise an error about words that are left over, with the option closest to the first."""
+        name = words[0].partition("=")[0]
+        near = _nearest(name, self.options) if name.startswith("-") else ""
+        hint = f"; did you mean {near}?" if near else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
+
+    @property
+    def options(self) -> frozenset[str]:
+        """All options of this command, as they are written."""
+        return frozenset(self._option_string_actions)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = {str(choice): choice for choice in action.choices}
+        if near := _nearest(str(value), choices):
+            meant = action.choices[near] if isinstance(action.choices, dict) else self
+            what = "command" if isinstance(meant, Parser) and meant is not self else "choice"
+            meant.error(f"{value!r} is no {what}; did you mean {near!r}?")
+        super()._check_value(action, value)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    bare = {name.lstrip("-"): name for name in sorted(known)}  # hyphens make all options alike
+    near = get_close_matches(word.lstrip("-"), bare, n=1)
+    return bare[near[0]] if near else ""
+
+
+def add_command(
+    commands: Any,
+    name: str,
+    run: Run,
+    what: str,
+    example: str,
+    *,
+    more: str = "",
+    late: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command; `late` names its argument that may also stand after the options."""
+    added: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"{more} Example: polycast {example}".strip(),
+        allow_abbrev=False,
+    )
+    added.add_argument("--json", action="store_true", help="print JSON, errors too")
+    added.set_defaults(run=run, command=added, late=late)
+    return added
+
+
+def add_family(commands: Any, name: str, what: str, example: str) -> Any:
+    """Add a command that has commands of its own."""
+    added = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"Example: polycast {example}",
+        allow_abbrev=False,
+    )
+    return added.add_subparsers(metavar="COMMAND", required=True)
+
+
+def add_file(command: argparse.ArgumentParser) -> None:
+    """Take the file of a store."""
+    command.add_argument("store", metavar="STORE", help=FILE)
+
+
+def add_place(command: argparse.ArgumentParser) -> None:
+    """Take a store or a broker, and how to connect to the latter."""
+    command.add_argument("store", metavar="PLACE", help=PLACE)
+    connection = command.add_argument_group("for a broker")
+    connection.add_argument(
+        "--token",
+        metavar="SECRET",
+        help="of the token; better in the variable POLYCAST_TOKEN, which others do not see",
+    )
+    connection.add_argument(
+        "--allow-plain-token",
+        action="store_true",
+        help="send the token without TLS to another machine, where others may read it",
+    )
+    connection.add_argument("--tls-ca", metavar="FILE", help="certificates of authorities to trust")
+    connection.add_argument("--tls-cert", metavar="FILE", help="the client's own certificate")
+    connection.add_argument("--tls-key", metavar="FILE", help="its key")
+
+
+def add_bounds(command: argparse.ArgumentParser) -> None:
+    """Take a range of the log."""
+    command.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="a position, a time such as 2030-12-31T08:00, or 'beginning', which is the default",
+    )
+    command.add_argument(
+        "--until", metavar="WHEN", help="up to this position or time, which is excluded"
+    )
+
+
+def add_imports(
+    command: argparse.ArgumentParser, what: str = "modules that define types, separated by commas"
+) -> None:
+    """Take modules to import."""
+    command.add_argument("--import", dest="imports", metavar="MODULES", help=what)
+
+
+def add_where(command: argparse.ArgumentParser, what: str = FILTER) -> None:
+    """Take a filter."""
+    command.add_argument("--where", metavar="TEXT", help=what)
+
+
+def add_limit(
+    command: argparse.ArgumentParser, what: str = "at most so many", default: int | None = None
+) -> None:
+    """Take the most that is shown."""
+    command.add_argument("--limit", metavar="N", type=whole, default=default, help=what)
+
+
+def add_yes(command: argparse.ArgumentParser) -> None:
+    """Take the answer to the question that comes before a change."""
+    command.add_argument("--yes", action="store_true", help="do it without being asked")
+
+
+def whole(text: str) -> int:
+    """Read a whole number."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds, more than 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, more than 0")
+    return number
