@@ -136,13 +136,13 @@ class StoredPublishing(Publishing):
         if any(self._dispatcher.blocking([event], options.get("topic"), self.context)):
             return self._stand_in_line(publish)  # it may have to wait for room
         label = label_of(options, self._clock, self.context)
-        return self._synced(self._dispatcher.submit([event], label, waits=False))
+        return self._synced(self._dispatcher.publishing.submit([event], label, waits=False))
 
     async def _synced(self, submission: Submission) -> Receipt:
         if submission.waiting is not None:
             await self._turn_of(submission.waiting)
         positions = asyncio.shield(asyncio.wrap_future(submission.positions))
-        within = self._dispatcher.within
+        within = self._dispatcher.publishing.within
         try:
             return submission.receipts(await asyncio.wait_for(positions, within))[0]
         except (TimeoutError, StoreFailedError) as error:
@@ -150,7 +150,7 @@ class StoredPublishing(Publishing):
 
     async def _turn_of(self, waiting: Waiting) -> None:
         """Wait until the store has been given it, as long as it gets on with what it has."""
-        queue = self._dispatcher.queue
+        queue = self._dispatcher.publishing.queue
         while not waiting.handed_over.done():
             left = queue.patience(waiting)
             if left <= 0:
@@ -161,11 +161,11 @@ class StoredPublishing(Publishing):
 
     def drain(self, timeout: float) -> None:
         """Wait until the store has been given all that was published."""
-        self._dispatcher.queue.drain(timeout)
+        self._dispatcher.publishing.queue.drain(timeout)
 
     def close(self) -> None:
         """Let nobody wait any more."""
-        self._dispatcher.queue.close()
+        self._dispatcher.publishing.queue.close()
         super().close()
 
 

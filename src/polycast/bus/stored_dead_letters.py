@@ -84,7 +84,7 @@ class StoredLetters(DeadLetters):
 
     def settle(self) -> None:
         """Return when all that were added are kept, or the store has not answered for long."""
-        wait(list(self._burying), self._dispatcher.within)
+        wait(list(self._burying), self._dispatcher.publishing.within)
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went.

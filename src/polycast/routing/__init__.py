@@ -3,7 +3,8 @@
 from polycast.routing.dispatcher import Dispatcher
 from polycast.routing.plan import Plan, Target
 from polycast.routing.recipients import Takers, decode_takers, encode_takers
-from polycast.routing.store_dispatcher import StoredDispatcher, Submission
+from polycast.routing.store_dispatcher import StoredDispatcher
+from polycast.routing.store_publisher import StorePublisher, Submission
 from polycast.routing.stored_plan import Failure, Found, RoutingPlan, load
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Found",
     "Plan",
     "RoutingPlan",
+    "StorePublisher",
     "StoredDispatcher",
     "Submission",
     "Takers",

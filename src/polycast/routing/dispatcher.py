@@ -91,7 +91,7 @@ class Dispatcher(Posting):
         self.newest: Callable[[], int] = self.turn.newest
         self.order, self.changing = threading.RLock(), threading.RLock()
         self.version, self._stopped = 0, False
-        self._refuse: Callable[[], None] = lambda: None
+        self.refuse: Callable[[], None] = lambda: None
         # What publish looks up. Its keys would keep classes alive, so a full collection empties
         # it; `_made` has everything again, weakly.
         self.routes: dict[type, Callable[[Any], Receipt]] = {}
@@ -167,7 +167,7 @@ class Dispatcher(Posting):
     def stop(self, refuse: Callable[[], None]) -> None:
         """Let `refuse` answer every further publish."""
         with self.changing:
-            self._refuse, self._stopped = refuse, True
+            self.refuse, self._stopped = refuse, True
             with self.order:
                 self._expire(self._all_routes())
 
@@ -239,7 +239,7 @@ class Dispatcher(Posting):
         """The generated function for events of a class on a topic, published in a context."""
         lane = Lane(topic, source)
         self.check_free("publish()")
-        self._refuse()
+        self.refuse()
         if self._stopped:  # what callbacks publish while the bus drains
             return partial(self.post, label=Label(topic, context=source))
         self.admit(cls)

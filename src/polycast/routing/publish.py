@@ -121,7 +121,7 @@ class Posting:
     order: threading.RLock
     changing: threading.RLock
     version: int
-    _refuse: Callable[[], None]
+    refuse: Callable[[], None]
     _crowd: Crowd | None
     snapshot: Callable[[Any], Own]
     isolated: bool
@@ -162,7 +162,7 @@ class Posting:
         rounds = 0
         with ExitStack() as calm:
             while entries is None:
-                self._refuse()
+                self.refuse()
                 rounds += 1
                 if rounds == ROUNDS:
                     calm.enter_context(self.calm.asked_for())
@@ -195,7 +195,7 @@ class Posting:
         parts = [_parted(each) for each in hits]
         queued, inline = [part[False] for part in parts], [part[True] for part in parts]
         with ExitStack() as room:
-            self._reserve(hits, room)
+            self.reserve(hits, room)
             with self._turn_if(any(inline)) as nested:
                 owns = [each.copies(self.snapshot) if self.isolated else None for each in asking]
                 entries = self._accept(events, owns, queued, version, label)
@@ -301,7 +301,7 @@ class Posting:
                 target.unfit(error)
         return hits
 
-    def _reserve(self, hits: list[list[Hit]], room: ExitStack) -> None:
+    def reserve(self, hits: list[list[Hit]], room: ExitStack) -> None:
         """Wait until all that can make a publisher wait have room for what they get."""
         for target, many in Counter(t for each in hits for t, *_ in each if t.blocking).items():
             target.reserve(many, inside=self.turn.is_mine())

@@ -70,7 +70,7 @@ class StoredRoster(Roster):
         self.watch = Watch(self)
         feed.look = self.watch.look
         dispatcher.kept_locks = self._kept_locks
-        dispatcher.is_called_back = lambda: is_called_back(self.services)
+        dispatcher.publishing.is_called_back = lambda: is_called_back(self.services)
         self._to_see = -1  # the revision at which somebody here may have changed engines
         self.requests: dict[SharedGroup, Request] = {}  # by which the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline

@@ -52,8 +52,8 @@ def narrow(bus: pc.Bus, limit: int) -> SubmissionQueue:
     """Let the store of a bus have so many bytes at once."""
     dispatcher = bus._dispatcher
     assert isinstance(dispatcher, StoredDispatcher)
-    dispatcher.queue.limit = limit
-    return dispatcher.queue
+    dispatcher.publishing.queue.limit = limit
+    return dispatcher.publishing.queue
 
 
 # -- publishers ------------------------------------------------------------------------------------
