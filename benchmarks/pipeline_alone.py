@@ -19,7 +19,7 @@ from tables import Table
 from polycast.events.codec import codec_for
 from polycast.pipeline.code_distribution import Shipment
 from polycast.pipeline.route_worker import SLICE, Piece, Worker
-from polycast.routing import encode_takers
+from polycast.routing import encode_recipients
 
 SALES = "pipeline_sales"
 STEPS = ("read", "decode", "match", "encode")
@@ -109,7 +109,7 @@ def _steps(worker: Any, low: int) -> dict[str, float]:
     times.append(clock())
     found = audience.matcher.match_batch(events)
     times.append(clock())
-    encode_takers(low, [each.position for each in entries], found)
+    encode_recipients(low, [each.position for each in entries], found)
     times.append(clock())
     return {name: times[n + 1] - times[n] for n, name in enumerate(STEPS)}
 

@@ -16,7 +16,7 @@ from polycast.events.codec import codec_for
 from polycast.pipeline.code_distribution import Shipment
 from polycast.pipeline.route_source import RouteReader, RouteSource, batch_of
 from polycast.pipeline.route_worker import Piece, Row, Worker
-from polycast.routing import encode_takers
+from polycast.routing import encode_recipients
 
 READ = "read"
 DECODE = "decode"
@@ -57,7 +57,7 @@ class ReadOnly(Worker):
     def routed(self, low: int, high: int) -> Row:
         entries = self.store.read(low, limit=high - low, until=high).entries
         count = self._looked_at(entries)
-        return Row(low, high, len(entries), count, 0, encode_takers(low, (), ()), b"", None)
+        return Row(low, high, len(entries), count, 0, encode_recipients(low, (), ()), b"", None)
 
     def _looked_at(self, entries: list[Any]) -> int:
         return 0

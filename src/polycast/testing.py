@@ -98,7 +98,7 @@ class TestBus(Bus):
             pool=_StillPool(self._clock, stuck_timeout=stuck_timeout),
             loop=_StillLoop(),
             dead_letters=dead_letters,
-            in_turn=self._dispatcher.turn.run,
+            in_turn=self._dispatcher.inline_lock.run,
             changed=self._dispatcher.change,
             rewrite=self._dispatcher.rewrite,
             ended=roster.forget,

@@ -275,8 +275,11 @@ def test_a_planted_bad_import_is_found(module: str, source: str, said: str) -> N
 PLANTED_GOOD = [
     ("polycast.bus.local", "from polycast.errors import BusClosedError"),
     ("polycast.bus.local", "from . import remote"),
-    ("polycast.routing.context_target", "from polycast.routing.translation import Astray"),
-    ("polycast.routing.plan", "from polycast.routing.translation import Astray"),
+    (
+        "polycast.routing.context_target",
+        "from polycast.routing.translation import TranslationFailed",
+    ),
+    ("polycast.routing.plan", "from polycast.routing.translation import TranslationFailed"),
     ("polycast.bus.local", "from .. import errors"),
     ("polycast.config", "from polycast.errors import BadOptionError"),
     ("polycast.matching.index", "if TYPE_CHECKING:\n    from polycast.stores import Log"),

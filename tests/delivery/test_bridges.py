@@ -143,7 +143,7 @@ def test_who_waits_for_a_turn_without_having_one_is_not_refused(
     first = in_thread(lambda: east.publish(Ball("a", 1)))
     assert begun.wait(WAIT)
     second = in_thread(lambda: east.publish(Ball("b", 2)))
-    eventually(lambda: east._dispatcher.turn.pending)
+    eventually(lambda: east._dispatcher.inline_lock.pending)
     go_on.set()
     first.join(WAIT)
     second.join(WAIT)

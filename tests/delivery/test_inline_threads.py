@@ -153,7 +153,7 @@ def interrupted_with_others_waiting(
     first = in_thread(interrupted)
     assert turn.wait(WAIT)
     in_thread(lambda: bus.publish(Step("hold")))
-    eventually(lambda: bus._dispatcher.turn.pending)
+    eventually(lambda: bus._dispatcher.inline_lock.pending)
     release_stop.set()
     assert held.wait(WAIT)
     first.join(WAIT)

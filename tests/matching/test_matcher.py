@@ -16,13 +16,13 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 import pytest
+from linear_matcher import LinearMatcher
 
 import polycast as pc
 from polycast.filters.tree import nodes
 from polycast.matching import matcher, selector_for
 from polycast.matching.index import filter_index as filters
 from polycast.matching.index import index_codegen as generated
-from polycast.matching.linear import LinearMatcher
 
 pytestmark = pytest.mark.usefixtures("engine")
 

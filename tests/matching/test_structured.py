@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear_matcher import LinearMatcher
 
 import polycast as pc
 from polycast.filters.normal_form.disjunction import Interval, Points, conjunctions
 from polycast.languages.etcl.wildcards import fits
-from polycast.matching.linear import LinearMatcher
 
 Eventually = Callable[[Callable[[], object]], None]
 LONG = os.environ.get("POLYCAST_STRESS") == "long"

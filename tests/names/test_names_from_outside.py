@@ -24,9 +24,9 @@ from polycast.matching.definitions import SelectedType
 from polycast.pipeline.code_distribution import Shipment
 from polycast.pipeline.route_worker import Piece, rows_of
 from polycast.registered_names import BUILT_IN, RegisteredNames
-from polycast.routing import decode_takers
+from polycast.routing import decode_recipients
 from polycast.routing.context_versions import ContextHistory
-from polycast.routing.recipients import Takers
+from polycast.routing.recipients import Recipients
 from polycast.routing.search import History, Search
 from polycast.stores import ContextVersion, Run, Transaction, open_store
 from polycast.stores.doctor.readonly_store import open_readonly
@@ -112,7 +112,7 @@ def subscribed(path: str, functions: Iterable[str]) -> None:
     store.close()
 
 
-def routed(path: str, event: object, *, imports: tuple[str, ...] = (MODULE,)) -> Takers:
+def routed(path: str, event: object, *, imports: tuple[str, ...] = (MODULE,)) -> Recipients:
     """Who takes an event, by what a worker of the pipeline says, and of whom it is not sure."""
     with pc.Bus(f"sqlite:///{path}") as bus:
         position = bus.publish(event).position
@@ -120,13 +120,13 @@ def routed(path: str, event: object, *, imports: tuple[str, ...] = (MODULE,)) ->
     return worked(path, position, imports)
 
 
-def worked(path: str, position: int, imports: tuple[str, ...]) -> Takers:
+def worked(path: str, position: int, imports: tuple[str, ...]) -> Recipients:
     with open_readonly(path) as store, store.view() as view:
         identity, effect = view.identity(), view.in_effect(position)
     piece = Piece(position, position + 1, *effect)
     (row,) = rows_of(path, identity, Shipment(imports), [piece])
     assert (row.error, row.troubles) == (None, b"")
-    return decode_takers(position, row.takers)
+    return decode_recipients(position, row.takers)
 
 
 @pytest.mark.parametrize("name", [f"{MODULE}:os.system", f"{MODULE}:system", "builtins:exec"])

@@ -16,7 +16,7 @@ import pytest
 import polycast as pc
 from polycast.errors import BadCheckpointError, PipelineTakenOverError
 from polycast.pipeline import Pipeline
-from polycast.routing import decode_takers
+from polycast.routing import decode_recipients
 from polycast.stores import open_store
 from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.sqlite import back_up, restore
@@ -73,7 +73,7 @@ class World:
         with open_readonly(self.path) as store, store.view() as view:
             names = {each.number: each.name for each in view.routes()}
             kept = view.stretches(0, limit=1_000_000)
-        found = [pair for each in kept for pair in decode_takers(each.low, each.takers)]
+        found = [pair for each in kept for pair in decode_recipients(each.low, each.takers)]
         return [(position, [names[number] for number in numbers]) for position, numbers in found]
 
     def state(self) -> tuple[object, ...]:

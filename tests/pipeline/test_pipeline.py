@@ -18,7 +18,7 @@ from polycast.errors import (
     PipelineFailedError,
 )
 from polycast.pipeline import Pipeline, Status, status_of
-from polycast.routing import decode_takers
+from polycast.routing import decode_recipients
 from polycast.stores import Draft, Store, open_store
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def pairs(store: Store) -> dict[str, list[int]]:
     with store.view() as view:
         names = {each.number: each.name for each in view.routes()}
         for stretch in view.stretches(0, limit=1_000):
-            for position, numbers in decode_takers(stretch.low, stretch.takers):
+            for position, numbers in decode_recipients(stretch.low, stretch.takers):
                 for number in numbers:
                     found.setdefault(names[number], []).append(position)
     return found
@@ -53,7 +53,7 @@ def pairs(store: Store) -> dict[str, list[int]]:
 def unsure(store: Store) -> set[int]:
     with store.view() as view:
         several = view.stretches(0, limit=1_000)
-    return set().union(*(decode_takers(each.low, each.takers).unsure for each in several))
+    return set().union(*(decode_recipients(each.low, each.takers).unsure for each in several))
 
 
 def keep(bus: pc.Bus, name: str, what: Any, **options: Any) -> None:

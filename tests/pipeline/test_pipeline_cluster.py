@@ -18,7 +18,7 @@ from table_events import OnlineSale, Refund, Sale, Visit
 
 import polycast as pc
 from polycast.pipeline.tables import table
-from polycast.routing import decode_takers
+from polycast.routing import decode_recipients
 from polycast.stores.doctor.readonly_store import open_readonly
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_several_executors_do_what_one_process_does(
     pairs = [
         (position, names[number])
         for each in kept
-        for position, numbers in decode_takers(each.low, each.takers)
+        for position, numbers in decode_recipients(each.low, each.takers)
         for number in numbers
     ]
     true = [

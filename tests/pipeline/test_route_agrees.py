@@ -21,7 +21,7 @@ from polycast.errors import NotRoutableError
 from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.pipeline.route_source import pieces
-from polycast.routing import decode_takers
+from polycast.routing import decode_recipients
 from polycast.stores import Store, StoredSubscription, Transaction, open_store
 from polycast.typesystem import Registry
 
@@ -53,7 +53,7 @@ class Child:
         found = {}
         for low, _, error, body in json.loads(self._process.stdout.readline()):
             assert error is None, error
-            takers = decode_takers(low, base64.b64decode(body))
+            takers = decode_recipients(low, base64.b64decode(body))
             found.update({at: (numbers, takers.unsure) for at, numbers in takers})
         return found
 

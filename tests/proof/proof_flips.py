@@ -15,7 +15,7 @@ from polycast.config import level_named
 from polycast.errors import StoreError
 from polycast.events import Identity
 from polycast.matching import Interest, definition_of, topic
-from polycast.routing import encode_takers
+from polycast.routing import encode_recipients
 from polycast.stores.contract import Store, Transaction
 from polycast.stores.doctor import examine
 from polycast.stores.memory import MemoryStore
@@ -77,7 +77,7 @@ def _route(tx: Transaction, dice: random.Random) -> None:
     token, end = tx.take_routing().token, tx.newest() + 1
     cuts = [*range(1, end, 10), end]
     tx.advance(
-        [Stretch(a, b, encode_takers(a, [a, a + 1], [[1], [2, 3]])) for a, b in pairwise(cuts)],
+        [Stretch(a, b, encode_recipients(a, [a, a + 1], [[1], [2, 3]])) for a, b in pairwise(cuts)],
         token=token,
     )
 

@@ -19,7 +19,7 @@ from proof_workers import Listening
 import polycast as pc
 from polycast.config import level_named
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.routing import decode_takers
+from polycast.routing import decode_recipients
 from polycast.stores import (
     Store,
     Stored,
@@ -184,7 +184,7 @@ def _misfits(kept: list[Stretch], end: int) -> Iterator[str]:
 
 def _pairs(kept: list[Stretch]) -> Iterator[Pair]:
     for stretch in kept:
-        takers = decode_takers(stretch.low, stretch.takers)
+        takers = decode_recipients(stretch.low, stretch.takers)
         assert not takers.unsure, "every function is there"
         for position, numbers in takers:
             assert stretch.low <= position < stretch.high

@@ -13,7 +13,7 @@ from proof_events import Keynote, Panel, Talk
 from proof_pipeline_plan import Plan, judge, true_pairs
 
 import polycast as pc
-from polycast.routing import encode_takers
+from polycast.routing import encode_recipients
 from polycast.stores import Stretch, open_store
 
 if find_spec("pyspark") is None or sys.platform != "linux":
@@ -21,7 +21,7 @@ if find_spec("pyspark") is None or sys.platform != "linux":
 
 from proof_pipeline import CAST, Works
 
-Takers = dict[int, list[int]]
+Recipients = dict[int, list[int]]
 
 
 @pytest.mark.slow
@@ -43,15 +43,15 @@ def test_a_pipeline_that_is_killed_routes_everything_exactly_once(tmp_path: Path
 # -- whether the run can fail ----------------------------------------------------------------------
 
 
-def lose(takers: Takers) -> None:
+def lose(takers: Recipients) -> None:
     takers[7].pop()
 
 
-def invent(takers: Takers) -> None:
+def invent(takers: Recipients) -> None:
     takers[7].append(99)
 
 
-def double(takers: Takers) -> None:
+def double(takers: Recipients) -> None:
     takers[7].append(takers[7][0])
 
 
@@ -66,7 +66,7 @@ def double(takers: Takers) -> None:
     ],
 )
 def test_what_is_planted_is_found(
-    fault: Callable[[Takers], None], end: int, told: str, tmp_path: Path
+    fault: Callable[[Recipients], None], end: int, told: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "bus.db"
     plan = Plan(path, seed=1)
@@ -77,12 +77,12 @@ def test_what_is_planted_is_found(
             bus.publish_many([Talk(key, 50, ""), Keynote(key, number, ""), Panel(key, 70, "")])
     plan.stop()
     with closing(open_store(str(path))) as store:
-        takers: Takers = {}
+        takers: Recipients = {}
         for position, number in sorted(true_pairs(store, plan.interests)):
             if position < end:
                 takers.setdefault(position, []).append(number)
         fault(takers)
-        data = encode_takers(1, list(takers), list(takers.values()))
+        data = encode_recipients(1, list(takers), list(takers.values()))
         token = store.write(lambda tx: tx.take_routing()).result().token
         store.write(lambda tx: tx.advance([Stretch(1, end, data)], token=token)).result()
     found = judge(path, plan.interests).told()

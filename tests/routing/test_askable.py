@@ -15,7 +15,7 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.matching import Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
-from polycast.routing.evaluable import Names
+from polycast.routing.evaluable import NameMeanings
 from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Registry
 
@@ -178,7 +178,7 @@ def test_what_takes_many_steps_for_a_small_event_is_left_to_the_subscriber() -> 
     assert plan.entries[1].where == EVERYTHING
 
 
-def sets_of(names: Names) -> list[set[str]]:
+def sets_of(names: NameMeanings) -> list[set[str]]:
     return [names.several, names.behaving, names.objects, names.sequences, names.open]
 
 
@@ -211,8 +211,8 @@ def test_types_that_come_later_mean_the_same_as_if_they_had_been_there(
 def test_names_learnt_one_by_one_are_those_of_the_whole() -> None:
     told = Told(*TYPES)
     registry = Registry()
-    names = Names(registry)
+    names = NameMeanings(registry)
     for each in told.registry.descriptions():
         registry.add(each)
         names.add(each)
-    assert sets_of(names) == sets_of(Names(registry))
+    assert sets_of(names) == sets_of(NameMeanings(registry))

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polycast.routing.memory_context_versions import Eras
+from polycast.routing.translation import MemoryContextVersions
 
 NAMES = ("us", "uk")
 Turn = tuple[int, dict[str, Any]]
@@ -31,7 +31,7 @@ def plainly(changes: list[Turn], name: str, at: int) -> Any:
 
 @given(turns(), st.integers(0, 10))
 def test_versions_are_those_of_the_page(steps: list[Turn], kept: int) -> None:
-    eras, changes, start = Eras(), list[Turn](), 1
+    eras, changes, start = MemoryContextVersions(), list[Turn](), 1
     for gap, members in steps:
         start += gap
         changes.append((start, members))
@@ -42,7 +42,7 @@ def test_versions_are_those_of_the_page(steps: list[Turn], kept: int) -> None:
 
 
 def test_versions_that_nobody_can_ask_for_are_let_go() -> None:
-    eras = Eras()
+    eras = MemoryContextVersions()
     for start in range(1, 1_000):
         members: Any = {"us": object()}
         eras.turn(members, start, max(1, start - 10))
@@ -50,7 +50,7 @@ def test_versions_that_nobody_can_ask_for_are_let_go() -> None:
 
 
 def test_without_a_log_only_what_is_now_is_kept() -> None:
-    eras = Eras()
+    eras = MemoryContextVersions()
     for start in range(1, 100):
         members: Any = {"us": object(), "uk": object()}
         eras.turn(members, start, start)

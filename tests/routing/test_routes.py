@@ -11,12 +11,12 @@ from typing import Any, Protocol
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from routing_reference import takers
 
 import polycast as pc
 from polycast.matching import Interest
 from polycast.routing import indexed_targets
-from polycast.routing.publish_codegen import UNROLLED, Shape, source_of
-from polycast.routing.reference import takers
+from polycast.routing.publish_codegen import UNROLLED, RouteShape, source_of
 from polycast.testing import TestBus
 
 MORE = 20 if os.environ.get("POLYCAST_STRESS") == "long" else 1
@@ -313,7 +313,7 @@ def test_pausing_in_a_crowd_loses_nothing(
 
 
 def test_the_source_holds_numbered_names_only() -> None:
-    shape = Shape(queued=(True, False), direct=(None,), logged=True, turn=True, topic=True)
+    shape = RouteShape(queued=(True, False), direct=(None,), logged=True, turn=True, topic=True)
     assert "Talk" not in source_of(shape)
     assert "hit_0 = test_0(event)" in source_of(shape)
 

@@ -15,6 +15,7 @@ import pytest
 from generated_classes import Made, classes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from routing_reference import routes_taking
 
 from polycast.config import level_named
 from polycast.errors import BadOptionError, FilterError, NotDecodableError
@@ -24,7 +25,6 @@ from polycast.filters.tree import nodes
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.routing import RoutingPlan
 from polycast.routing.explanation import asked_in_words
-from polycast.routing.reference import routes_taking
 from polycast.routing.stored_plan import MOST_SIGHTS
 from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Registry

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import polycast as pc
 from polycast.errors import NotDecodableError
-from polycast.routing import decode_takers, encode_takers
+from polycast.routing import decode_recipients, encode_recipients
 
 numbers = st.lists(st.integers(1, 70_000) | st.integers(1, 2**32 - 1), min_size=1, max_size=5)
 distances = st.lists(st.integers(0, 2**32 - 1), unique=True, max_size=6).map(sorted)
@@ -19,7 +19,7 @@ def test_what_was_written_is_read(low: int, found: list[int], data: st.DataObjec
     positions = [low + each for each in found]
     takers = [data.draw(numbers) for _ in positions]
     unsure = data.draw(st.sets(st.integers(1, 2**32 - 1), max_size=3))
-    read = decode_takers(low, encode_takers(low, positions, takers, unsure))
+    read = decode_recipients(low, encode_recipients(low, positions, takers, unsure))
     assert list(read) == list(zip(positions, takers, strict=True))
     assert read.unsure == unsure
     assert len(read) == len(positions)
@@ -27,7 +27,7 @@ def test_what_was_written_is_read(low: int, found: list[int], data: st.DataObjec
 
 
 def test_by_route_turns_it_round() -> None:
-    read = decode_takers(5, encode_takers(5, [5, 7, 9], [[1, 2], [2], [1]]))
+    read = decode_recipients(5, encode_recipients(5, [5, 7, 9], [[1, 2], [2], [1]]))
     assert read.by_route() == {1: [5, 9], 2: [5, 7]}
 
 
@@ -36,15 +36,15 @@ def test_by_route_turns_it_round() -> None:
     [
         (b"", "truncated"),
         (b"\x93\x01\x02\x03", "at least length 6"),
-        (encode_takers(1, [1], [[1]]).replace(b"\x96\x01", b"\x96\x02"), "format 2 found"),
-        (encode_takers(1, [1, 2], [[1], [2]]).replace(b"\xc4\x08", b"\xc4\x07", 1), "."),
+        (encode_recipients(1, [1], [[1]]).replace(b"\x96\x01", b"\x96\x02"), "format 2 found"),
+        (encode_recipients(1, [1, 2], [[1], [2]]).replace(b"\xc4\x08", b"\xc4\x07", 1), "."),
     ],
 )
 def test_anything_else_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(NotDecodableError, match=why):
-        decode_takers(1, data)
+        decode_recipients(1, data)
 
 
 def test_it_is_a_polycast_error() -> None:
     with pytest.raises(pc.PolycastError):
-        decode_takers(1, b"\x00")
+        decode_recipients(1, b"\x00")

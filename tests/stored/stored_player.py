@@ -10,7 +10,7 @@ import polycast as pc
 from polycast.errors import NotDecodableError
 from polycast.events import codec_for
 from polycast.matching import Definition, Interest, definition_of
-from polycast.routing.recipients import encode_takers
+from polycast.routing.recipients import encode_recipients
 from polycast.stores import Flight, Store, Stored, StoredRoute, Stretch, open_store
 from polycast.typesystem import Registry
 
@@ -76,7 +76,7 @@ class Player:
             unsure.update(r.number for r in routes[stored.position] if self._is_partial(r))
             if numbers:
                 taken[stored.position] = numbers
-        data = encode_takers(low, list(taken), list(taken.values()), unsure)
+        data = encode_recipients(low, list(taken), list(taken.values()), unsure)
         return Stretch(low, high, data)
 
     def _is_partial(self, route: StoredRoute) -> bool:

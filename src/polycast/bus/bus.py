@@ -136,7 +136,7 @@ class Bus:
             pool=Pool(self._clock, stuck_timeout=stuck_timeout),
             loop=LoopThread(),
             dead_letters=dead_letters,
-            in_turn=self._dispatcher.turn.run,
+            in_turn=self._dispatcher.inline_lock.run,
             changed=self._dispatcher.change,
             rewrite=self._dispatcher.rewrite,
             ended=self._roster.forget,

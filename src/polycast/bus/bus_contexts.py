@@ -14,8 +14,8 @@ from polycast.contexts.declare.difference import differences
 from polycast.delivery import DeadLetter
 from polycast.delivery.cursors import record_of
 from polycast.errors import BadContextError, BadOptionError, ContextConflictError, StoreError
-from polycast.routing.context_versions import ContextHistory, StoredCrossing
-from polycast.routing.translation import Astray, letter_name, reason_of
+from polycast.routing.context_versions import ContextHistory, StoredTranslation
+from polycast.routing.translation import TranslationFailed, letter_name, reason_of
 from polycast.stores import Letter, Stored
 from polycast.typesystem import describe_all
 
@@ -39,23 +39,23 @@ class BusContexts:
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
         self._dispatcher, self._clock = dispatcher, clock
         self.letters: DeadLetters
-        dispatcher.astray = self._astray
+        dispatcher.translation_failed = self._astray
 
     @property
     def federation(self) -> Federation | None:
         """The contexts, if there are any."""
-        return self._dispatcher.crossing.federation
+        return self._dispatcher.translation.federation
 
     def use(self, federation: object) -> None:
         """Have these contexts."""
         if not isinstance(federation, Federation):
             raise BadOptionError("federation", federation, accepted="a pc.Federation")
         self._check(federation.members)
-        self._dispatcher.crossing.federation = federation
+        self._dispatcher.translation.federation = federation
         try:
             self._changed()
         except BaseException:
-            self._dispatcher.crossing.federation = None
+            self._dispatcher.translation.federation = None
             raise
         federation.guard(self._check)
         federation.watch(self._changed)
@@ -128,7 +128,7 @@ class StoredContexts(BusContexts):
         self._store, self._kept = store, set[str]()
         self._registry = dispatcher.registry
         self._history = ContextHistory(dispatcher.registry, self._function)
-        dispatcher.crossing = StoredCrossing(self._history)
+        dispatcher.translation = StoredTranslation(self._history)
         self._describe = dispatcher.learn
         self._burying: set[Future[None]] = set()
         self._said: dict[str, bytes] = {}  # what this bus has declared last
@@ -230,12 +230,12 @@ class StoredContexts(BusContexts):
 
     def _astray(self, entry: Entry, context: str, error: BaseException) -> None:
         """The same; several buses may find out, and one letter is enough."""
-        stored, found = Stored(entry.position, record_of(entry)), Astray(context, error)
+        stored, found = Stored(entry.position, record_of(entry)), TranslationFailed(context, error)
         burying = self._store.write(lambda tx: self._bury(tx, stored, found))
         self._burying.add(burying)
         burying.add_done_callback(self._burying.discard)
 
-    def _bury(self, tx: Transaction, stored: Stored, astray: Astray) -> None:
+    def _bury(self, tx: Transaction, stored: Stored, astray: TranslationFailed) -> None:
         name, reason = letter_name(astray.context), reason_of(astray.error)
         if not tx.count_letters(subscription=name, at=stored.position):
             now = self._clock.time()

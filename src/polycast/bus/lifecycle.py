@@ -56,7 +56,7 @@ class Life:
 def wait_for_quiet(roster: Roster, timeout: float | None) -> bool:
     """Wait until no mailbox has anything left to do."""
     roster.check_free("flush()", *list(roster.mailboxes.values()))
-    if _own(roster) or roster.dispatcher.turn.is_mine():
+    if _own(roster) or roster.dispatcher.inline_lock.is_mine():
         raise WouldDeadlockError("flush()", why="it was called inside a callback")
     quiet = _wait(roster, timeout, (), roster.awaited(), check=_check_loop)
     if quiet:
@@ -187,11 +187,11 @@ def _problems(roster: Roster, boxes: list[Mailbox], stuck: tuple[StuckCallback, 
     ]
     supplies = list(roster.services.supplies)
     problems += [told for each in supplies if (told := each.problem) is not None]
-    crossing = roster.dispatcher.crossing
+    translation = roster.dispatcher.translation
     problems += [
         f"{box.name} gets nothing: context {box.interest.context!r} was taken out of the federation"
         for box in boxes
-        if crossing.is_gone(box.interest.context)
+        if translation.is_gone(box.interest.context)
     ]
     if len(letters) or letters.let_go:
         kept = (
@@ -207,11 +207,11 @@ def close_down(roster: Roster, timeout: float) -> tuple[Undelivered, ...]:
 
     def refuse() -> None:
         # Who is called back while the bus drains may still publish; nobody else.
-        if roster.drained or not (_own(roster) or dispatcher.turn.is_mine()):
+        if roster.drained or not (_own(roster) or dispatcher.inline_lock.is_mine()):
             raise BusClosedError("publish")
 
     own = _own(roster)
-    in_turn = dispatcher.turn.is_mine()
+    in_turn = dispatcher.inline_lock.is_mine()
     dispatcher.stop(refuse)
     but = tuple(
         box

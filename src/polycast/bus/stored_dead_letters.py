@@ -19,7 +19,7 @@ from polycast.events import encode_record
 from polycast.matching import Definition
 from polycast.plain_text import log_of
 from polycast.routing.search import place_of
-from polycast.routing.translation import Astray, context_of_letter, reason_of
+from polycast.routing.translation import TranslationFailed, context_of_letter, reason_of
 from polycast.stores import Flight, Stored
 from polycast.stores.claims import OUTLIVING, outliving
 
@@ -122,7 +122,7 @@ class StoredLetters(DeadLetters):
         self._roster.wait_until_brought(letter.position)
         try:
             return self._dispatcher.root_now(Stored(letter.position, record_of(letter.entry)))
-        except Astray as found:
+        except TranslationFailed as found:
             reason, now = reason_of(found.error), self._clock.time()
 
             def note(tx: Transaction) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from polycast.cli.formatting import Line
     from polycast.cli.terminal import Terminal
     from polycast.contexts import Context, Report
-    from polycast.routing.context_trial import Comparison
+    from polycast.routing.context_view import Comparison
 
 __all__ = ["declare"]
 
@@ -127,11 +127,10 @@ def run_compare(given: Namespace, terminal: Terminal) -> int:
     from polycast.cli.bounds import bound_of
     from polycast.cli.targets import place_of
     from polycast.registered_names import RegisteredNames
-    from polycast.routing.context_trial import Comparing
-    from polycast.routing.context_view import tried
+    from polycast.routing.context_view import Comparing, draft_of
     from polycast.stores.log_bounds import end_of, start_of
 
-    sides = tuple(tried(_side(given, text)) for text in (given.old, given.new))
+    sides = tuple(draft_of(_side(given, text)) for text in (given.old, given.new))
     with place_of(given).looking() as store:
         low = start_of(store, bound_of("--since", given.since)) or store.oldest()
         high = end_of(store, bound_of("--until", given.until))

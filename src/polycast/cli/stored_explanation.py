@@ -13,10 +13,10 @@ from polycast.routing.explanation import (
     BROKER,
     PIPELINE,
     asked_in_words,
+    criteria_in_plan,
     judged,
     meaning_of,
     seen_in_log,
-    wish_in_plan,
 )
 from polycast.routing.search import place_of as place_in_log
 from polycast.routing.stored_plan import RoutingPlan
@@ -133,7 +133,7 @@ class StoredExplanation:
         seen = seen_in_log(self._plan, self.definition.context, stored)
         if isinstance(seen, str):
             return False, [seen]
-        wish = wish_in_plan(self.definition, self._plan.entries.get(NUMBER))
+        wish = criteria_in_plan(self.definition, self._plan.entries.get(NUMBER))
         wanted, reasons = judged(wish, seen, stored.record.topic)
         if self.kept.group and not self.kept.durable:  # this is what the last of them wants
             why = "the members of this group may want different things: only they can say"

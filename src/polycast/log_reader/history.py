@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import BadOptionError, HistoryGoneError, NoHistoryError, TakenOverError
 from polycast.errors.failures import FAILURES
-from polycast.routing.translation import Astray, context_of_letter, letter_name
+from polycast.routing.translation import TranslationFailed, context_of_letter, letter_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,24 +100,24 @@ class History:
     def _seen(self, mailbox: Mailbox, entry: Entry) -> Entry | None:
         """An entry as a mailbox sees it, if it wants its type; an error is told once."""
         context, at = mailbox.interest.context, entry.position
-        cls = self._dispatcher.crossing.becomes(type(entry.event), entry.context, context, at)
+        cls = self._dispatcher.translation.becomes(type(entry.event), entry.context, context, at)
         if cls is None or not any(
             each.selector.covers(cls, entry.topic) for each in mailbox.interests()
         ):
             return None
         try:
             return self._dispatcher.crossed(context, entry, at)
-        except Astray as found:
+        except TranslationFailed as found:
             name, letters = letter_name(found.context), mailbox.services.dead_letters
             if not any((e.position, e.subscription) == (entry.position, name) for e in letters):
-                self._dispatcher.astray(entry, found.context, found.error)
+                self._dispatcher.translation_failed(entry, found.context, found.error)
             return None
 
     def seen_now(self, letter: DeadLetter, context: str | None) -> Entry | None:
         """The event of a dead letter as a context sees it; None if it does not get there.
 
         One that could not get to a context is seen as that is now: it may have been mended. If it
-        was not, `Astray` says why.
+        was not, `TranslationFailed` says why.
         """
         stray = context_of_letter(letter.subscription)
         try:
@@ -125,10 +125,10 @@ class History:
             if context == letter.entry.context:
                 return _anew(letter.entry)
             return self._dispatcher.crossed(context, letter.entry, at)
-        except Astray as found:
+        except TranslationFailed as found:
             if found.context == stray:
                 raise
-            self._dispatcher.astray(letter.entry, found.context, found.error)
+            self._dispatcher.translation_failed(letter.entry, found.context, found.error)
             return None
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.log_reader.routed_ranges import Piece
     from polycast.matching import Selector
     from polycast.routing import StoredDispatcher
-    from polycast.routing.recipients import Takers
+    from polycast.routing.recipients import Recipients
     from polycast.stores import Entry, Store, Stored, StoredRoute
 
 __all__ = ["Feed"]
@@ -66,7 +66,7 @@ class Feed:
         self._keys = itertools.count(1)
         self.front = 1  # all before this position has been brought to who has a route
         self._claimed = 1  # who is brought what is before this was settled, under the lock
-        self._under_way: tuple[Takers, Iterator[tuple[int, list[int]]]] | None = None
+        self._under_way: tuple[Recipients, Iterator[tuple[int, list[int]]]] | None = None
         self.waits_since: float | None = None  # how long there is something that is not routed
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -281,7 +281,7 @@ class Feed:
         with self._lock:  # somebody may join as the first
             self.front = max(self.front, position)
 
-    def _bring_routed(self, piece: Piece, takers: Takers) -> None:
+    def _bring_routed(self, piece: Piece, takers: Recipients) -> None:
         """Bring a part of a stretch to those who take it and are not behind."""
         if self._under_way is None or self._under_way[0] is not takers:
             self._under_way = takers, dropwhile(lambda each: each[0] < self.front, takers)
@@ -450,7 +450,7 @@ class Feed:
 
     def _covers(self, selectors: list[Selector[Any]], cls: type, context: str | None) -> bool:
         """Whether a class, or what it is in a context if it is one of the root, is selected."""
-        there = self._dispatcher.crossing.becomes(cls, None, context)
+        there = self._dispatcher.translation.becomes(cls, None, context)
         return any(
             each.covers_class(cls) or (there is not None and each.covers_class(there))
             for each in selectors

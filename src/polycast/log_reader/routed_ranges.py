@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import NotDecodableError
 from polycast.plain_text import log_of
-from polycast.routing.recipients import decode_takers
+from polycast.routing.recipients import decode_recipients
 from polycast.stores import Stretch
 
 if TYPE_CHECKING:
-    from polycast.routing.recipients import Takers
+    from polycast.routing.recipients import Recipients
     from polycast.stores import Store
 
 __all__ = ["Piece", "Stretches"]
@@ -31,12 +31,12 @@ class Piece:
         self.low, self.high, self.size = stretch.low, stretch.high, len(stretch.takers)
 
     @cached_property
-    def takers(self) -> Takers | None:
+    def takers(self) -> Recipients | None:
         """Who takes what; None if that is not known here, so that each has to ask for itself."""
         if not self.size:
             return None
         try:
-            return decode_takers(self.low, self._stretch.takers)
+            return decode_recipients(self.low, self._stretch.takers)
         except NotDecodableError as error:
             _log.error("the stretch from %d to %d is matched here: %s", self.low, self.high, error)
             return None

@@ -9,8 +9,7 @@ import msgspec
 from polycast.errors import BadOptionError
 from polycast.pipeline.code_distribution import shipment_of
 from polycast.pipeline.distributed_search import search
-from polycast.routing.context_trial import Comparing, Comparison
-from polycast.routing.context_view import Tried, tried
+from polycast.routing.context_view import Comparing, Comparison, DraftContext, draft_of
 from polycast.routing.status import file_of
 from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.log_bounds import end_of, start_of
@@ -50,7 +49,7 @@ def compare(
     names = shipment.names()
     if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
         raise BadOptionError("samples", samples, accepted="a whole number from 0 on")
-    sides = (tried(old), tried(new))
+    sides = (draft_of(old), draft_of(new))
     with open_readonly(path) as store:
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
         comparing = Comparing(store, sides, names.get, samples)
@@ -69,7 +68,7 @@ class _Task:
     def __init__(
         self,
         path: str,
-        sides: tuple[tuple[str | None, Tried], ...],
+        sides: tuple[tuple[str | None, DraftContext], ...],
         shipment: Shipment,
         samples: int,
     ) -> None:

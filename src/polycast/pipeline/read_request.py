@@ -14,7 +14,7 @@ from polycast.filters import Filter
 from polycast.matching import Selector, path_of, selector_for
 from polycast.matching.definitions import SelectedType
 from polycast.pipeline.code_distribution import Shipment, shipment_of
-from polycast.routing.context_view import tried
+from polycast.routing.context_view import draft_of
 from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.log_bounds import end_of, start_of
 from polycast.stores.urls import path_of as path_of_url
@@ -55,7 +55,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     max_rows: int = MAX_ROWS
     partitions: int = 1
     context: str | None = None
-    tried: tuple[str, ...] = ()  # the context as data, if it is not to be as the store has it
+    draft_of: tuple[str, ...] = ()  # the context as data, if it is not to be as the store has it
     impure: str | None = None
 
     def encoded(self) -> str:
@@ -123,7 +123,7 @@ def ask(
     if misfits not in MISFITS:
         raise BadOptionError.choice("misfits", misfits, MISFITS)
     shipment = shipment_of(imports, functions)
-    name, states = tried(context)
+    name, states = draft_of(context)
     selector: Selector[Any] | None = None
     chosen: tuple[tuple[Description, ...], ...]
     with open_readonly(path) as store:
@@ -151,7 +151,7 @@ def ask(
             max_rows=_positive("max_rows", max_rows),
             partitions=_positive("partitions", partitions or os.cpu_count() or 1),
             context=name,
-            tried=states,
+            draft_of=states,
             impure=impure,
         )
         question.start(store), question.end(store)  # whether there is such a stretch

@@ -10,7 +10,7 @@ import msgspec
 
 from polycast.errors import PolycastError
 from polycast.events import encode_record
-from polycast.routing import RoutingPlan, encode_takers
+from polycast.routing import RoutingPlan, encode_recipients
 from polycast.stores import Effect
 from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.typesystem import Registry
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.pipeline.code_distribution import Shipment
-    from polycast.routing import Found
+    from polycast.routing import MatchResult
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
 
 __all__ = ["COLUMNS", "SLICE", "Piece", "Row", "Trouble", "Worker", "rows_of"]
@@ -103,7 +103,7 @@ class Worker:
         for piece in pieces:
             if piece.routes == 0:
                 yield Row(
-                    piece.low, piece.high, 0, 0, 0, encode_takers(piece.low, (), ()), b"", None
+                    piece.low, piece.high, 0, 0, 0, encode_recipients(piece.low, (), ()), b"", None
                 )
                 continue
             self.follow(piece)
@@ -133,11 +133,11 @@ class Worker:
         found = self._plan.find(entries)
         pairs = sum(map(len, found.takers))
         unsure = self._plan.unsure | found.unsure
-        takers = encode_takers(low, found.positions, found.takers, unsure)
+        takers = encode_recipients(low, found.positions, found.takers, unsure)
         return Row(low, high, len(entries), found.decoded, pairs, takers, _troubles(found), None)
 
 
-def _troubles(found: Found) -> bytes:
+def _troubles(found: MatchResult) -> bytes:
     if not found.failures:
         return b""
     return _encode(

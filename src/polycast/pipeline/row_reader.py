@@ -15,7 +15,7 @@ from polycast.pipeline.arrays import arrays_of
 from polycast.pipeline.event_rows import NoColumn, Rows, Texts
 from polycast.pipeline.table_schema import PAYLOAD, common, fields_of, schema_of
 from polycast.plain_text import log_of
-from polycast.routing.context_view import Outlook
+from polycast.routing.context_view import ContextView
 from polycast.routing.evaluable import runnable_by
 from polycast.routing.stored_plan import DescribedSelector, class_named
 from polycast.stores import EventType, Stored
@@ -51,7 +51,7 @@ class Reading:
         for each in question.descriptions:
             self.registry.add(each)
         get = self._names.get
-        self._outlook = Outlook(self.registry, get, question.context, question.tried)
+        self._outlook = ContextView(self.registry, get, question.context, question.draft_of)
         self.numbers: list[int] | None = []
         """The types whose records are wanted; None if all are."""
         self._revision = -1

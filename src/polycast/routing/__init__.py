@@ -2,23 +2,23 @@
 
 from polycast.routing.dispatcher import Dispatcher
 from polycast.routing.plan import Plan, Target
-from polycast.routing.recipients import Takers, decode_takers, encode_takers
+from polycast.routing.recipients import Recipients, decode_recipients, encode_recipients
 from polycast.routing.store_dispatcher import StoredDispatcher
 from polycast.routing.store_publisher import StorePublisher, Submission
-from polycast.routing.stored_plan import Failure, Found, RoutingPlan, load
+from polycast.routing.stored_plan import MatchFailure, MatchResult, RoutingPlan, load
 
 __all__ = [
     "Dispatcher",
-    "Failure",
-    "Found",
+    "MatchFailure",
+    "MatchResult",
     "Plan",
+    "Recipients",
     "RoutingPlan",
     "StorePublisher",
     "StoredDispatcher",
     "Submission",
-    "Takers",
     "Target",
-    "decode_takers",
-    "encode_takers",
+    "decode_recipients",
+    "encode_recipients",
     "load",
 ]

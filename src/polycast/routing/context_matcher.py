@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from polycast.routing.evaluable import Effort
     from polycast.stores import StoredRoute
 
-__all__ = ["Attention", "Audience", "Entry"]
+__all__ = ["PlannedRoute", "Projection", "RouteIndex"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlannedRoute:
     """A route, compiled."""
 
     route: StoredRoute
@@ -38,7 +38,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class Projection:
     """What the filters of some routes look at in an event."""
 
     filtered: bool
@@ -59,7 +59,7 @@ class _Looks:
     names: Counter[str] = field(default_factory=Counter)
     effort: Effort = NO_EFFORT
 
-    def change(self, entry: Entry, by: int) -> None:
+    def change(self, entry: PlannedRoute, by: int) -> None:
         where = entry.where
         self.routes += by
         self.effort = self.effort.plus(entry.effort, by)
@@ -76,7 +76,7 @@ class _Looks:
                 del self.names[name]
 
 
-class Audience:
+class RouteIndex:
     """Changed route by route, at a cost that does not depend on how many there are."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Audience:
     def __len__(self) -> int:
         return len(self.matcher)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: PlannedRoute) -> None:
         """Let a route be one of them."""
         self.matcher.add(entry.route.number, entry.selector, entry.where)
         self.matcher.prepare(entry.selector)
@@ -96,12 +96,12 @@ class Audience:
             self._selectors.add(entry.selector)
         self._looks[entry.selector].change(entry, 1)
 
-    def strain(self, before: Entry, now: Entry) -> None:
+    def strain(self, before: PlannedRoute, now: PlannedRoute) -> None:
         """Asking a route takes more or less than before."""
         looks = self._looks[now.selector]
         looks.effort = looks.effort.plus(before.effort, -1).plus(now.effort)
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: PlannedRoute) -> None:
         """Let a route be none of them any more."""
         self.matcher.remove(entry.route.number)
         looks = self._looks[entry.selector]
@@ -110,7 +110,7 @@ class Audience:
             del self._looks[entry.selector]
             self._selectors.remove(entry.selector)
 
-    def attention(self, cls: type, topic: str | None) -> Attention | None:
+    def attention(self, cls: type, topic: str | None) -> Projection | None:
         """What those look at who cover a class on a topic; None if nobody does."""
         looks = [self._looks[each] for each in self._selectors.covering(cls, topic)]
         if not looks:
@@ -120,4 +120,4 @@ class Audience:
         effort = NO_EFFORT
         for each in looks:
             effort = effort.plus(each.effort)
-        return Attention(any(each.filters for each in looks), names, effort)
+        return Projection(any(each.filters for each in looks), names, effort)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.events.isolation import copied, copier
 from polycast.filters.tree.relaxation import all_open
-from polycast.routing.translation import Astray
+from polycast.routing.translation import TranslationFailed
 from polycast.stores import Entry
 
 if TYPE_CHECKING:
@@ -24,13 +24,19 @@ if TYPE_CHECKING:
     There = tuple[Any, Maker, Maker]
     """An event there, what makes it anew, and what gives an object to each taker."""
     Wrong = list[tuple[Target, BaseException, There]]
-    Ready = tuple[Any, Any, Astray | None] | None
+    Ready = tuple[Any, Any, TranslationFailed | None] | None
     """An event, what it is there and what makes that anew, and why it does not get there."""
 
-__all__ = ["Abroad", "Ahead", "Beyond", "any_test", "is_simple"]
+__all__ = [
+    "ContextGroupTarget",
+    "ContextTarget",
+    "EarlyTranslation",
+    "lazy_test",
+    "shares_translation",
+]
 
 
-def is_simple(targets: tuple[Target, ...]) -> bool:
+def shares_translation(targets: tuple[Target, ...]) -> bool:
     """Whether all of them have a queue, or all are called directly: so one translation is enough.
 
     A publisher that may have to wait takes the slow path.
@@ -49,7 +55,7 @@ class Called(Exception):
         self.wrong = wrong
 
 
-class Beyond:
+class ContextTarget:
     """The targets of one context, behind one translation. It lives as long as its route."""
 
     blocking = copies = watched = False
@@ -100,7 +106,7 @@ class Beyond:
     def _test(self, event: Any) -> object:
         try:
             there = self._see(event)
-        except Astray as error:
+        except TranslationFailed as error:
             return error
         own = None if type(event) in self._fixed else copier(there)
         hits = self._match(self._asked(there, own))
@@ -118,7 +124,7 @@ class Beyond:
 
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
-        if isinstance(verdict, Astray):
+        if isinstance(verdict, TranslationFailed):
             self._astray(entry, verdict.context, verdict.error)
             return
         there, hits = verdict
@@ -160,7 +166,7 @@ class Beyond:
         """Translate an event before those in its own context, who may change it, are called."""
         try:
             self._ready = event, (self._see(event), self._anew(event)), None
-        except Astray as error:  # it is told when it comes to those here
+        except TranslationFailed as error:  # it is told when it comes to those here
             self._ready = event, None, error
 
     def _prepared(self, event: Any) -> Any:
@@ -205,7 +211,7 @@ class Beyond:
 
     def failed(self, entry: Entry, error: BaseException) -> None:
         """The translation raised, or some callbacks did."""
-        if isinstance(error, Astray):
+        if isinstance(error, TranslationFailed):
             self._astray(entry, error.context, error.error)
         elif isinstance(error, Called):
             for target, each, there in error.wrong:
@@ -224,30 +230,30 @@ class Beyond:
         """Nothing was reserved."""
 
 
-class Ahead(Beyond):
+class EarlyTranslation(ContextTarget):
     """In front of all who are called directly: it has an event translated for who comes last."""
 
     inline = True
 
-    def __init__(self, beyond: Beyond) -> None:
+    def __init__(self, beyond: ContextTarget) -> None:
         self._call = beyond.prepare  # type: ignore[method-assign]
 
 
 class Several(Exception):
     """Something went wrong in some of several contexts."""
 
-    def __init__(self, wrong: list[tuple[Beyond, BaseException]]) -> None:
+    def __init__(self, wrong: list[tuple[ContextTarget, BaseException]]) -> None:
         super().__init__()
         self.wrong = wrong
 
 
-class Abroad(Beyond):
+class ContextGroupTarget(ContextTarget):
     """Those of several contexts, behind one root form. They all have queues, or none has."""
 
     def __init__(
         self,
         out: Callable[[Any], Any],
-        inner: list[Beyond],
+        inner: list[ContextTarget],
         astray: Callable[[Entry, str, BaseException], None],
     ) -> None:
         self._out, self._contexts, self._astray = out, inner, astray
@@ -257,14 +263,14 @@ class Abroad(Beyond):
     def _test(self, event: Any) -> object:
         try:
             root = self._out(event)
-        except Astray as error:
+        except TranslationFailed as error:
             return error
         verdicts = [(each, each._test(root)) for each in self._contexts]
         return [(each, verdict) for each, verdict in verdicts if verdict is not None] or None
 
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
-        if isinstance(verdict, Astray):
+        if isinstance(verdict, TranslationFailed):
             self._astray(entry, verdict.context, verdict.error)
             return
         for each, found in verdict:
@@ -284,7 +290,7 @@ class Abroad(Beyond):
 
     def _call(self, event: Any) -> None:
         root, _ = self._prepared(event)
-        wrong: list[tuple[Beyond, BaseException]] = []
+        wrong: list[tuple[ContextTarget, BaseException]] = []
         interrupt: BaseException | None = None
         for each in self._contexts:
             try:
@@ -307,7 +313,7 @@ class Abroad(Beyond):
             super().failed(entry, error)
 
 
-def any_test(target: Target, topic: str | None) -> Callable[[Any], object] | None:
+def lazy_test(target: Target, topic: str | None) -> Callable[[Any], object] | None:
     """The filter of a target for events whose class is known when they come."""
     interests = target.interests()
     if len(interests) == 1 and interests[0].where is None and interests[0].group is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts import Context, FederationMember
@@ -9,8 +10,7 @@ from polycast.contexts.declare.context_state import context_from, functions_of, 
 from polycast.contexts.declare.rule_functions import unchecked
 from polycast.errors import BadContextError, NotDecodableError, PolycastError
 from polycast.plain_text import log_of
-from polycast.routing.context_version_log import VersionLog
-from polycast.routing.translation import Astray, Crossing
+from polycast.routing.translation import ContextTranslation, TranslationFailed
 from polycast.typesystem import is_made
 
 if TYPE_CHECKING:
@@ -18,16 +18,80 @@ if TYPE_CHECKING:
 
     from polycast.contexts import Federation, Finding
     from polycast.contexts.declare.context_state import ContextState
-    from polycast.routing.context_version_log import Lineage
     from polycast.stores import ContextVersion
     from polycast.typesystem import Registry
 
-__all__ = ["ContextHistory", "Kept", "StoredCrossing"]
+__all__ = ["ContextHistory", "KnownContext", "Lineage", "StoredTranslation", "VersionLog"]
+
+Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at some position
+
+
+class VersionLog:
+    """It never changes: who reads it meanwhile sees all of a change of contexts or nothing."""
+
+    def __init__(self, versions: Iterable[ContextVersion], *, revision: int | None = None) -> None:
+        self.versions, self.revision = tuple(versions), revision
+        self.by_number = {version.number: version for version in self.versions}
+        self._by_name: dict[str, list[ContextVersion]] = {}
+        for version in self.versions:
+            self._by_name.setdefault(version.name, []).append(version)
+        ends = (end for version in self.versions for end in (version.start, version.until))
+        self.turns = sorted({end for end in ends if end is not None})
+
+    def is_after(self, other: VersionLog) -> bool:
+        """Whether another one was read earlier: it lacks a version, or the end of one.
+
+        One more that it has may be forgotten, as it was never in effect: revisions tell.
+        """
+        if self.revision is not None and other.revision not in (None, self.revision):
+            return self.revision > other.revision
+        if max(self.by_number, default=0) != max(other.by_number, default=0):
+            return max(self.by_number, default=0) > max(other.by_number, default=0)
+        both = self.by_number.keys() & other.by_number.keys()
+        ended = {number for number in both if self.by_number[number].until is not None}
+        return any(other.by_number[number].until is None for number in ended)
+
+    def names(self) -> list[str]:
+        """The contexts that there are or were."""
+        return sorted(self._by_name)
+
+    def of(self, name: str) -> list[ContextVersion]:
+        """All versions of a context."""
+        return self._by_name.get(name, [])
+
+    def turn(self, position: int) -> int:
+        """Between which turns a position is: there, nothing changes."""
+        return bisect_right(self.turns, position) if self.turns else 0
+
+    def at(self, name: str, position: int) -> ContextVersion | None:
+        """The version of a name at a position; the first is for all that was before it, too."""
+        versions = self.of(name)
+        if not versions:
+            return None
+        begun = [version for version in versions if version.start <= position]
+        if not begun:
+            return versions[0]
+        last = begun[-1]
+        return last if last.until is None or position < last.until else None
+
+    def lineage(self, name: str, position: int) -> Lineage:
+        """The numbers of a version and of those above it, in the order of `Context.lineage`."""
+        numbers: dict[str, int] = {}
+        waiting = [name]
+        for context in waiting:
+            version = self.at(context, position)
+            if version is None:
+                return ()
+            if context not in numbers:
+                numbers[context] = version.number
+                waiting += read_state(version.body).parents
+        return tuple(numbers.values())
+
 
 _log = log_of("polycast.contexts")
 
 
-class Kept:
+class KnownContext:
     """A version of a context, as far as this process can have it."""
 
     def __init__(self, member: FederationMember, *, is_whole: bool, is_pure: bool) -> None:
@@ -90,17 +154,21 @@ class ContextHistory:
             self._declared[member.name] = bodies[id(member.context)]
         self._known = _Known()
 
-    def kept(self, name: str, position: int) -> Kept | None:
+    def kept(self, name: str, position: int) -> KnownContext | None:
         """A context at a position; None if there is none."""
         return self._kept_in(self._known, self._log, name, position)
 
-    def _kept_in(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
+    def _kept_in(
+        self, known: _Known, log: VersionLog, name: str, position: int
+    ) -> KnownContext | None:
         key = (log, name, log.turn(position))
         if key not in known.kept:
             known.kept[key] = self._find(known, log, name, position)
         return known.kept[key]
 
-    def _find(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
+    def _find(
+        self, known: _Known, log: VersionLog, name: str, position: int
+    ) -> KnownContext | None:
         try:
             lineage = log.lineage(name, position)
             if not lineage:
@@ -131,7 +199,7 @@ class ContextHistory:
         log = self._log
         return [read_state(log.by_number[n].body) for n in log.lineage(name, position)]
 
-    def every(self, name: str) -> list[Kept]:
+    def every(self, name: str) -> list[KnownContext]:
         """All that a context was, each between two turns."""
         several = [self.kept(name, position) for position in (0, *self._log.turns)]
         return [kept for kept in several if kept is not None]
@@ -175,12 +243,14 @@ class ContextHistory:
 
     # -- what they are here ------------------------------------------------------------------------
 
-    def _make(self, known: _Known, log: VersionLog, name: str, position: int) -> Kept | None:
+    def _make(
+        self, known: _Known, log: VersionLog, name: str, position: int
+    ) -> KnownContext | None:
         lineage = log.lineage(name, position)
         bodies = tuple(log.by_number[number].body for number in lineage)
         offered = self._offered.get(bodies)
         if offered is not None:
-            return Kept(offered, is_whole=True, is_pure=_is_pure(map(read_state, bodies)))
+            return KnownContext(offered, is_whole=True, is_pure=_is_pure(map(read_state, bodies)))
         states = [read_state(body) for body in bodies]
         missing: set[str] = set()
         context = self._context(known, log, name, position, missing)
@@ -191,11 +261,11 @@ class ContextHistory:
         member = FederationMember(context, _report)
         # A class that was made does not say what its attributes hold.
         whole = not missing and not any(map(is_made, member.settled.types.types))
-        return Kept(member, is_whole=whole, is_pure=_is_pure(states))
+        return KnownContext(member, is_whole=whole, is_pure=_is_pure(states))
 
     def _before(
         self, known: _Known, log: VersionLog, name: str, position: int, errors: Sequence[Finding]
-    ) -> Kept | None:
+    ) -> KnownContext | None:
         """A parent has changed so that this context does not go with it: it stays what it was."""
         own, *above = (log.by_number[number] for number in log.lineage(name, position))
         last = max((version.start for version in above), default=0)
@@ -243,10 +313,10 @@ class ContextHistory:
 class _Known:
     """What was made of versions so far; thrown away as a whole when that may be another."""
 
-    def __init__(self, made: dict[Lineage, Kept | None] | None = None) -> None:
-        self.made: dict[Lineage, Kept | None] = {} if made is None else made
+    def __init__(self, made: dict[Lineage, KnownContext | None] | None = None) -> None:
+        self.made: dict[Lineage, KnownContext | None] = {} if made is None else made
         self.contexts: dict[Lineage, Context] = {}
-        self.kept: dict[tuple[VersionLog, str, int], Kept | None] = {}
+        self.kept: dict[tuple[VersionLog, str, int], KnownContext | None] = {}
         self.unknown: dict[tuple[VersionLog, str, int], PolycastError] = {}
 
 
@@ -276,7 +346,7 @@ def _report(context: str, finding: Finding) -> None:
     _log.warning("context %r: %s", context, finding)
 
 
-class StoredCrossing(Crossing):
+class StoredTranslation(ContextTranslation):
     """The contexts of a bus over a store: each event meets them as they were at its position."""
 
     def __init__(self, history: ContextHistory) -> None:
@@ -307,10 +377,10 @@ class StoredCrossing(Crossing):
         return None if self.history.has_ended(name, at) else current
 
     def way_in(self, target: str, at: int | None = None) -> Callable[[Any], Any]:
-        """As any; `Astray` where others have made the context what nobody here can know."""
+        """As any; raises if others have made the context what nobody here can know."""
         unknown = None if at is None else self.history.why_unknown(target, at)
         if unknown is not None:
-            raise Astray(target, unknown)
+            raise TranslationFailed(target, unknown)
         return super().way_in(target, at)
 
     def publisher(self, name: str, at: int | None) -> FederationMember | None:

@@ -4,28 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from polycast.contexts import Context
 from polycast.contexts.declare.context_state import read_state, state_of
-from polycast.errors import BadContextError, BadOptionError, ContextRefusedError
+from polycast.errors import BadContextError, BadOptionError, ContextRefusedError, NotDecodableError
+from polycast.errors.failures import FAILURES
+from polycast.events import JSON, codec_for
 from polycast.routing.context_versions import ContextHistory
 from polycast.stores import ContextVersion
+from polycast.typesystem import Registry, wire_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from polycast.contexts.declare.context_state import ContextState, FunctionState
     from polycast.events import Record
-    from polycast.stores import View
-    from polycast.typesystem import Registry
+    from polycast.stores import Store, Stored, View
+    from polycast.stores.sqlite.read_half import Readable
 
-__all__ = ["IMPURE", "Outlook", "Tried", "check_pure", "tried"]
+__all__ = [
+    "IMPURE",
+    "Comparing",
+    "Comparison",
+    "ContextView",
+    "Difference",
+    "DraftContext",
+    "Sample",
+    "check_pure",
+    "draft_of",
+]
 
 IMPURE = "per_batch"
-Tried = tuple[str, ...]
+DraftContext = tuple[str, ...]
 """A context and those above it, each as data; the first is it."""
 
 
-def tried(context: object) -> tuple[str | None, Tried]:
+def draft_of(context: object) -> tuple[str | None, DraftContext]:
     """The name of a context, and what it is if it is not to be as the store has it."""
     if context is None or isinstance(context, str):
         return context, ()
@@ -60,7 +75,7 @@ def check_pure(name: str, states: list[ContextState], impure: str | None) -> Non
         )
 
 
-class Outlook:
+class ContextView:
     """From where records are looked at. `None` is the root."""
 
     def __init__(
@@ -68,7 +83,7 @@ class Outlook:
         registry: Registry,
         function: Callable[[str], Callable[..., object] | None],
         context: str | None,
-        states: Tried = (),
+        states: DraftContext = (),
     ) -> None:
         self.context, self._is_tried = context, bool(states)
         self._history = ContextHistory(registry, function)
@@ -134,3 +149,182 @@ class Outlook:
         assert self.context is not None
         found = (kept.member.incoming.becomes(cls) for kept in self._history.every(self.context))
         return {each for each in found if each is not None}
+
+
+PAGE = 2_000  # records that are read at once
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """What two contexts show differently in one event."""
+
+    path: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.before!r} -> {self.after!r}"
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """An event that changes."""
+
+    position: int
+    type: str  # in the root
+    fate: str
+    differences: list[Difference] = []
+    why: str = ""
+
+    def __str__(self) -> str:
+        how = "; ".join(map(str, self.differences)) or self.why
+        return f"{self.type} at {self.position} {self.fate}{f': {how}' if how else ''}"
+
+
+class Comparison(msgspec.Struct):
+    """What becomes of a stretch of history with another context."""
+
+    old: str
+    new: str
+    events: int = 0
+    """How many were looked at."""
+    same: int = 0
+    changed: int = 0
+    appear: int = 0
+    """How many only the new context gets."""
+    vanish: int = 0
+    """How many only the old context gets."""
+    fail: int = 0
+    """How many a function of the new context raises for, and of the old one does not."""
+    recover: int = 0
+    """How many a function of the old context raises for, and of the new one does not."""
+    types: dict[str, int] = {}
+    """How many events change, by their type in the root."""
+    samples: list[Sample] = []
+
+    @property
+    def differ(self) -> int:
+        """How many are not the same."""
+        return self.events - self.same
+
+    def extend(self, later: Comparison, most: int) -> None:
+        """What was found after that."""
+        for field in ("events", "same", "changed", "appear", "vanish", "fail", "recover"):
+            setattr(self, field, getattr(self, field) + getattr(later, field))
+        for name, count in later.types.items():
+            self.types[name] = self.types.get(name, 0) + count
+        self.samples += later.samples[: most - len(self.samples)]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.events:,} events, from context {self.old!r} to {self.new!r}: "
+            f"{self.same:,} the same, {self.changed:,} changed, {self.appear:,} appear, "
+            f"{self.vanish:,} vanish, {self.fail:,} fail, {self.recover:,} fail no more"
+        ]
+        lines += [f"  {name}: {count:,}" for name, count in sorted(self.types.items())]
+        return "\n".join([*lines, *(f"  {each}" for each in self.samples)])
+
+
+class Comparing:
+    """Compares what two contexts make of records."""
+
+    def __init__(
+        self,
+        store: Store | Readable,
+        sides: tuple[tuple[str | None, DraftContext], ...],
+        function: Callable[[str], Callable[..., object] | None],
+        samples: int,
+    ) -> None:
+        self._store, self._samples = store, samples
+        self._registry = Registry()
+        self.outlooks = [ContextView(self._registry, function, *side) for side in sides]
+        with store.view() as view:
+            for each in view.descriptions():
+                self._registry.add(each)
+            for outlook in self.outlooks:
+                outlook.look(view)
+
+    def nothing(self) -> Comparison:
+        """Before anything is looked at."""
+        old, new = (each.context or "root" for each in self.outlooks)
+        return Comparison(old, new)
+
+    def part(self, low: int, high: int) -> Comparison:
+        """What becomes of the events between two positions."""
+        found = self.nothing()
+        while low < high:
+            page = self._store.read(low, limit=PAGE, until=high)
+            for stored in page.entries:
+                self._add(stored, found)
+            low = page.upto if page.upto > low else high
+        return found
+
+    def _add(self, stored: Stored, found: Comparison) -> None:
+        before, after = (self._seen(each, stored) for each in self.outlooks)
+        if before is None and after is None:
+            return  # neither gets it
+        found.events += 1
+        fate, why, differences = _fate(before, after)
+        if fate == "is the same":
+            found.same += 1
+            return
+        setattr(found, _COUNTS[fate], getattr(found, _COUNTS[fate]) + 1)
+        root = stored.record.rooted()
+        name = stored.record.name if root is None else root.name
+        found.types[name] = found.types.get(name, 0) + 1
+        if len(found.samples) < self._samples:
+            found.samples.append(Sample(stored.position, name, fate, differences, why))
+
+    def _seen(self, outlook: ContextView, stored: Stored) -> dict[str, Any] | BaseException | None:
+        """An event as plain data, with its type; None if it does not get there."""
+        record = outlook.record(stored.record)
+        if record is None:
+            return None
+        try:
+            event = codec_for(record.codec).decode(record, registry=self._registry)
+            if outlook.needs_translation(stored.record):
+                event = outlook.translator(stored.position)(event)
+            if event is None:
+                return None
+            text = JSON.encode(event, registry=self._registry).payload
+            return {"type": wire_name(type(event)), **_plain(msgspec.json.decode(text))}
+        except NotDecodableError:
+            return None
+        except FAILURES as error:  # a function of the context may raise anything
+            return error
+
+
+_COUNTS = {
+    "changes": "changed",
+    "appears": "appear",
+    "vanishes": "vanish",
+    "fails": "fail",
+    "fails no more": "recover",
+}
+
+
+def _fate(before: Any, after: Any) -> tuple[str, str, list[Difference]]:
+    if isinstance(after, BaseException):
+        if isinstance(before, BaseException):
+            return "is the same", "", []
+        return "fails", f"{type(after).__name__}: {after}", []
+    if isinstance(before, BaseException):
+        return "fails no more", f"{type(before).__name__}: {before}", []
+    if before is None or after is None:
+        return ("appears" if before is None else "vanishes"), "", []
+    differences = list(_differences(before, after, ""))
+    return ("changes" if differences else "is the same"), "", differences
+
+
+def _plain(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {"value": found}
+
+
+def _differences(before: Any, after: Any, path: str) -> Iterator[Difference]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys((*before, *after)):
+            inner = f"{path}.{key}" if path else key
+            yield from _differences(before.get(key), after.get(key), inner)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, pair in enumerate(zip(before, after, strict=True)):
+            yield from _differences(*pair, f"{path}[{number}]")
+    elif before != after:
+        yield Difference(path, before, after)

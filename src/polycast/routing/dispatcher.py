@@ -15,32 +15,36 @@ from polycast.errors import NotAvailableError
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.forks import Home, in_child
 from polycast.locks import interrupted, is_inside, owner_test
-from polycast.routing.context_target import Abroad, Ahead, Beyond, any_test, is_simple
-from polycast.routing.deadlock_detection import forget_other_threads
-from polycast.routing.indexed_targets import Crowd, is_alone, is_crowd
-from polycast.routing.inline_lock import Turn
+from polycast.routing.context_target import (
+    ContextGroupTarget,
+    ContextTarget,
+    EarlyTranslation,
+    lazy_test,
+    shares_translation,
+)
+from polycast.routing.indexed_targets import TargetIndex, is_single, pays_to_index
+from polycast.routing.inline_lock import InlineLock, StarvationGuard, forget_other_threads
 from polycast.routing.plan import Choice, Plan, Target
 from polycast.routing.publish import Posting
 from polycast.routing.publish_codegen import (
     UNROLLED,
     Route,
-    Shape,
+    RouteShape,
     call_names,
     expression_of,
     guarded,
     make_route,
     names_for,
 )
-from polycast.routing.publish_metadata import Label
-from polycast.routing.starvation_guard import Calm
-from polycast.routing.translation import Gone
+from polycast.routing.publish_metadata import PublishMetadata
+from polycast.routing.translation import ContextRemoved
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from polycast.config import Clock
-    from polycast.routing.translation import Party
+    from polycast.routing.translation import Candidates
     from polycast.stores import Publisher, Recent
 
 __all__ = ["Dispatcher"]
@@ -48,15 +52,15 @@ __all__ = ["Dispatcher"]
 TOPICS_KEPT = 4_096
 
 
-class Lane(NamedTuple):
+class RouteKey(NamedTuple):
     """How events come: on a topic, from a publisher in a context."""
 
     topic: str | None
     source: str | None = None
 
-    def label(self) -> Label:
+    def label(self) -> PublishMetadata:
         """What is said of events that come so."""
-        return Label(self.topic, context=self.source)
+        return PublishMetadata(self.topic, context=self.source)
 
 
 class Dispatcher(Posting):
@@ -85,10 +89,10 @@ class Dispatcher(Posting):
         super().__init__()
         self.home = Home()
         self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
-        self.plan, self.turn = Plan(), Turn()
+        self.plan, self.inline_lock = Plan(), InlineLock()
         self.snapshot, self.isolated = snapshot, isolated
-        self.calm = Calm(self.turn.is_mine)
-        self.newest: Callable[[], int] = self.turn.newest
+        self.starvation_guard = StarvationGuard(self.inline_lock.is_mine)
+        self.newest: Callable[[], int] = self.inline_lock.newest
         self.order, self.changing = threading.RLock(), threading.RLock()
         self.version, self._stopped = 0, False
         self.refuse: Callable[[], None] = lambda: None
@@ -97,9 +101,9 @@ class Dispatcher(Posting):
         self.routes: dict[type, Callable[[Any], Receipt]] = {}
         self.topic_routes: dict[tuple[type, str], Callable[[Any], Receipt]] = {}
         self.context_routes: dict[str, dict[type, Callable[[Any], Receipt]]] = {}
-        self._made: WeakKeyDictionary[type, dict[Lane, Route]] = WeakKeyDictionary()
-        self._crowd: Crowd | None = None  # made when many want events of one class
-        self._dense: WeakKeyDictionary[type, set[Lane]] = WeakKeyDictionary()
+        self._made: WeakKeyDictionary[type, dict[RouteKey, Route]] = WeakKeyDictionary()
+        self._index: TargetIndex | None = None  # made when many want events of one class
+        self._dense: WeakKeyDictionary[type, set[RouteKey]] = WeakKeyDictionary()
         _dispatchers.add(self)
 
     def _refuse_nested(self) -> None:
@@ -114,11 +118,11 @@ class Dispatcher(Posting):
 
     def add(self, target: Target, begin: Callable[[int], None]) -> None:
         """Put a target into the plan; `begin` is told the first position it is meant for."""
-        self.calm.wait()
+        self.starvation_guard.wait()
         with self.changing:
             self.plan.add(target)
-            if self._crowd is not None:
-                self._crowd.put(target)
+            if self._index is not None:
+                self._index.put(target)
             stale = self._routes_to(target)
             if any(selector.registrable for _, selector in self.plan.choices(target)):
                 stale = self._all_routes()  # from now on they have to look for ABC.register
@@ -132,15 +136,15 @@ class Dispatcher(Posting):
 
     def change(self, target: Target) -> None:
         """A target's filter, members or way of being called have changed."""
-        self.calm.wait()
+        self.starvation_guard.wait()
         with self.changing:
             if target not in self.plan:
                 return
             stale = self._routes_to(target)
             self.plan.remove(target)
             self.plan.add(target)
-            if self._crowd is not None:
-                self._crowd.put(target)
+            if self._index is not None:
+                self._index.put(target)
             stale += self._routes_to(target)
             with self.order:
                 self._expire(stale)
@@ -152,7 +156,7 @@ class Dispatcher(Posting):
 
     def remove(self, target: Target) -> None:
         """Take a target out of the plan."""
-        self.calm.wait()
+        self.starvation_guard.wait()
         with self.changing:
             stale = self._routes_to(target)
             self._take_out(target)
@@ -161,8 +165,8 @@ class Dispatcher(Posting):
 
     def _take_out(self, target: Target) -> None:
         self.plan.remove(target)
-        if self._crowd is not None:
-            self._crowd.remove(target)
+        if self._index is not None:
+            self._index.remove(target)
 
     def stop(self, refuse: Callable[[], None]) -> None:
         """Let `refuse` answer every further publish."""
@@ -174,7 +178,7 @@ class Dispatcher(Posting):
     def leave(self) -> None:
         """In a process that was forked: what publishes looks here again, and is refused."""
         self.let_go()
-        self.turn.leave()
+        self.inline_lock.leave()
         for made in list(self._made.values()):
             for route in made.values():
                 route.stale.cell_contents = True
@@ -191,18 +195,18 @@ class Dispatcher(Posting):
         """Contexts have come, gone or changed."""
         if self.home.is_elsewhere():
             return  # a child may go on with them on a bus of its own
-        self.calm.wait()
+        self.starvation_guard.wait()
         with self.changing, self.order:
             self._expire(self._all_routes())
             # As in `add`: who got his position before this has seen the contexts as they were.
             start = self.newest() + 1
             oldest = None if self.log is None else self.log.oldest
-            self.crossing.turn(start, start if oldest is None else oldest)
+            self.translation.turn(start, start if oldest is None else oldest)
 
-    def _all_routes(self) -> list[tuple[type, Lane]]:
+    def _all_routes(self) -> list[tuple[type, RouteKey]]:
         return [(cls, lane) for cls, made in list(self._made.items()) for lane in made]
 
-    def _routes_to(self, target: Target) -> list[tuple[type, Lane]]:
+    def _routes_to(self, target: Target) -> list[tuple[type, RouteKey]]:
         chosen = self.plan.choices(target)
         return [
             (cls, lane)
@@ -211,13 +215,13 @@ class Dispatcher(Posting):
             if any(self._leads_to(choice, cls, lane) for choice in chosen)
         ]
 
-    def _leads_to(self, choice: Choice, cls: type, lane: Lane) -> bool:
+    def _leads_to(self, choice: Choice, cls: type, lane: RouteKey) -> bool:
         """Whether events of a class can be what is chosen, in the context where it is."""
         context, selector = choice
-        there = self.crossing.becomes(cls, lane.source, context)
+        there = self.translation.becomes(cls, lane.source, context)
         return there is not None and selector.covers(there, lane.topic)
 
-    def _expire(self, stale: list[tuple[type, Lane]]) -> None:
+    def _expire(self, stale: list[tuple[type, RouteKey]]) -> None:
         self.version += 1
         self.known_parties = {}
         for cls, lane in stale:
@@ -237,11 +241,11 @@ class Dispatcher(Posting):
         self, cls: type, topic: str | None, source: str | None = None
     ) -> Callable[[Any], Receipt]:
         """The generated function for events of a class on a topic, published in a context."""
-        lane = Lane(topic, source)
+        lane = RouteKey(topic, source)
         self.check_free("publish()")
         self.refuse()
         if self._stopped:  # what callbacks publish while the bus drains
-            return partial(self.post, label=Label(topic, context=source))
+            return partial(self.post, label=PublishMetadata(topic, context=source))
         self.admit(cls)
         with self.changing:
             made = self._made.setdefault(cls, {})
@@ -259,9 +263,9 @@ class Dispatcher(Posting):
                 self.topic_routes[cls, topic] = run
             return run
 
-    def _make(self, cls: type, lane: Lane) -> Route:
+    def _make(self, cls: type, lane: RouteKey) -> Route:
         topic = lane.topic
-        [(_, targets), *others] = self.crossing.parties(self.plan, cls, topic, lane.source)
+        [(_, targets), *others] = self.translation.parties(self.plan, cls, topic, lane.source)
         beyond = self._beyond(cls, lane, others)
         if beyond is None or any(target.blocking for target in targets):
             # A publisher that may have to wait takes the slow path, which knows how.
@@ -275,24 +279,24 @@ class Dispatcher(Posting):
         return guarded(route, partial(self.post, label=lane.label()))
 
     def _make_free(
-        self, cls: type, lane: Lane, targets: tuple[Target, ...], beyond: list[Beyond]
+        self, cls: type, lane: RouteKey, targets: tuple[Target, ...], beyond: list[ContextTarget]
     ) -> Route:
         """A route that hands the very object to those in its own context."""
         topic = lane.topic
-        is_many = lane not in self._dense.get(cls, ()) and is_crowd(targets)
+        is_indexed = lane not in self._dense.get(cls, ()) and pays_to_index(targets)
         late = [each for each in beyond if each.inline] if targets else []
-        targets = (*map(Ahead, late), *targets, *beyond)
+        targets = (*map(EarlyTranslation, late), *targets, *beyond)
         calls = [(target, call) for target in targets if (call := target.direct) is not None]
         direct = tuple(target for target, _ in calls)
         chosen = set(direct)
         queued = tuple(target for target in targets if target not in chosen)
-        if is_many and not any(each.inline for each in beyond):
-            return self._make_crowded(cls, lane, calls, queued)
+        if is_indexed and not any(each.inline for each in beyond):
+            return self._make_indexed(cls, lane, calls, queued)
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
         few = direct if len(direct) <= UNROLLED else ()
         written = [expression_of(target, number, cls, topic) for number, target in enumerate(few)]
-        shape = Shape(
+        shape = RouteShape(
             queued=tuple(test is not None for test in tests),
             direct=tuple(each for each, _ in written) if few else (None,) * len(direct),
             logged=self.log is not None,
@@ -306,77 +310,87 @@ class Dispatcher(Posting):
         names.update(call_names(tuple(call for _, call in calls), wants))
         for _, values in written:
             names.update(values)
-        return make_route(shape, self.turn.cells, names)
+        return make_route(shape, self.inline_lock.cells, names)
 
-    def _beyond(self, cls: type, lane: Lane, others: list[Party]) -> list[Beyond] | None:
+    def _beyond(
+        self, cls: type, lane: RouteKey, others: list[Candidates]
+    ) -> list[ContextTarget] | None:
         """Those in other contexts; None if they need the slow path."""
-        if not self.crossing.can_leave(cls, lane.source):
+        if not self.translation.can_leave(cls, lane.source):
             return None  # that is counted there
-        if not all(is_simple(targets) for _, targets in others):
+        if not all(shares_translation(targets) for _, targets in others):
             return None
         try:
-            if lane.source is not None and any(map(self.crossing.way_again, dict(others))):
+            if lane.source is not None and any(map(self.translation.way_again, dict(others))):
                 return None  # their root form has to be kept
             if lane.source is None or len(others) < 2:
                 return [self._beyond_in(*each, lane) for each in others]
-            if not is_simple(tuple(target for _, targets in others for target in targets)):
+            if not shares_translation(tuple(target for _, targets in others for target in targets)):
                 return None
             # They share a root form, which is made once.
-            inner = [self._beyond_in(*each, Lane(lane.topic)) for each in others]
-            return [Abroad(self.crossing.way_out(lane.source), inner, self.astray)]
-        except Gone:
+            inner = [self._beyond_in(*each, RouteKey(lane.topic)) for each in others]
+            return [
+                ContextGroupTarget(
+                    self.translation.way_out(lane.source), inner, self.translation_failed
+                )
+            ]
+        except ContextRemoved:
             return None
 
-    def _beyond_in(self, context: str | None, targets: tuple[Target, ...], lane: Lane) -> Beyond:
+    def _beyond_in(
+        self, context: str | None, targets: tuple[Target, ...], lane: RouteKey
+    ) -> ContextTarget:
         made, topic = self.version, lane.topic
-        return Beyond(
+        return ContextTarget(
             context,
             targets,
-            see=self.crossing.sight(lane.source, context),
-            again=self.crossing.way_again(context),
-            fixed=self.crossing.fixed(lane.source, context),
+            see=self.translation.sight(lane.source, context),
+            again=self.translation.way_again(context),
+            fixed=self.translation.fixed(lane.source, context),
             match=lambda there: self._matching(targets, there, topic),
-            tests=[any_test(target, topic) for target in targets],
-            astray=self.astray,
+            tests=[lazy_test(target, topic) for target in targets],
+            astray=self.translation_failed,
             is_gone=lambda target: self.version != made and target not in self.plan,
         )
 
-    def _make_crowded(
+    def _make_indexed(
         self,
         cls: type,
-        lane: Lane,
+        lane: RouteKey,
         calls: list[tuple[Target, Callable[[Any], object]]],
         queued: tuple[Target, ...],
     ) -> Route:
         """A route that asks an index who wants an event, and only groups for themselves."""
-        if self._crowd is None:
-            self._crowd = Crowd(self.plan)
+        if self._index is None:
+            self._index = TargetIndex(self.plan)
         topic, direct = lane.topic, tuple(target for target, _ in calls)
-        groups = tuple(target for target in queued if not is_alone(target))
-        shape = Shape(
+        groups = tuple(target for target in queued if not is_single(target))
+        shape = RouteShape(
             queued=(),
             direct=(),
             logged=self.log is not None,
             turn=any(target.inline for target in (*direct, *queued)),
             topic=topic is not None,
             registrable=self.plan.registrable(cls),
-            crowded=True,
+            indexed=True,
             within=lane.source is not None,
         )
         names = self._names(shape, lane, direct)
         names["calls"] = tuple(call for _, call in calls)
         names["boxes"] = [(target, target.test_for(cls, topic)) for target in groups]
         dense = partial(self._too_dense, cls, lane)
-        names["choose"] = self._crowd.chooser(direct, queued, topic, dense)
-        return make_route(shape, self.turn.cells, names)
+        names["choose"] = self._index.chooser(direct, queued, topic, dense)
+        return make_route(shape, self.inline_lock.cells, names)
 
-    def _too_dense(self, cls: type, lane: Lane) -> None:
+    def _too_dense(self, cls: type, lane: RouteKey) -> None:
         """So many want most events that the next route asks each; until the plan changes."""
         with self.changing, self.order:
             self._expire([(cls, lane)])
             self._dense.setdefault(cls, set()).add(lane)
 
-    def _names(self, shape: Shape, lane: Lane, direct: tuple[Target, ...]) -> dict[str, object]:
+    def _names(
+        self, shape: RouteShape, lane: RouteKey, direct: tuple[Target, ...]
+    ) -> dict[str, object]:
         return {
             "FAILURES": FAILURES,
             "has_run": _has_run,
@@ -391,8 +405,8 @@ class Dispatcher(Posting):
             "refuse_nested": self._refuse_nested,
             "append": self.log.append if self.log is not None else None,
             "time": self.clock.time,
-            "pending": self.turn.pending,
-            "give_turn": self.turn.give,
+            "pending": self.inline_lock.pending,
+            "give_turn": self.inline_lock.give,
             "contended": partial(self.post, label=lane.label()),
             "token": get_cache_token,
             "known": get_cache_token(),
@@ -408,7 +422,7 @@ class Dispatcher(Posting):
     def _raised(
         self,
         direct: tuple[Target, ...],
-        lane: Lane,
+        lane: RouteKey,
         step: int,
         event: object,
         here: int,
@@ -423,49 +437,49 @@ class Dispatcher(Posting):
             direct[number].unfit(error)
 
     def _interrupted(
-        self, direct: tuple[Target, ...], lane: Lane, step: int, event: Any, here: int
+        self, direct: tuple[Target, ...], lane: RouteKey, step: int, event: Any, here: int
     ) -> None:
         """A callback raised what is for the publisher; those after it get the event first."""
         if self.home.is_elsewhere():
             return
         if step < 0:
-            self.turn.give()
+            self.inline_lock.give()
         else:
             self._rest(direct, lane, step // 2 + 1, event, here)
 
     def _rest(
-        self, direct: tuple[Target, ...], lane: Lane, number: int, event: Any, here: int
+        self, direct: tuple[Target, ...], lane: RouteKey, number: int, event: Any, here: int
     ) -> Receipt:
         """The plan changed while an event was going round: go on with those it still has."""
         self.home.check("going on after a callback that has forked")
-        self.turn.own()
+        self.inline_lock.own()
         try:
             with self.changing:
                 rest = direct[number:]
-                still = [box for box in rest if box in self.plan or isinstance(box, Beyond)]
+                still = [box for box in rest if box in self.plan or isinstance(box, ContextTarget)]
             entry = self._entry(event, here, lane)
             hits = self._matching(still, event, lane.topic)
             self._run_inline(entry, [(*hit, (event, lane.source, None, None)) for hit in hits])
         finally:
-            self.turn.give()
+            self.inline_lock.give()
         return Receipt(here, self.publisher)
 
-    def _again(self, event: Any, *, lane: Lane, turn: bool) -> Receipt:
+    def _again(self, event: Any, *, lane: RouteKey, turn: bool) -> Receipt:
         """The plan changed before the event had gone to anyone: publish it by the new plan."""
         if turn:
-            self.turn.give()
+            self.inline_lock.give()
         return self.post(event, lane.label())
 
-    def _registered(self, event: Any, *, lane: Lane, turn: bool) -> Receipt:
+    def _registered(self, event: Any, *, lane: RouteKey, turn: bool) -> Receipt:
         """A class was registered with some ABC, so old verdicts may be wrong."""
         if turn:
-            self.turn.give()
+            self.inline_lock.give()
         with self.changing, self.order:
             self._expire([(type(event), lane)])
         return self.route(type(event), lane.topic, lane.source)(event)
 
-    def _entry(self, event: object, here: int, lane: Lane) -> Entry:
-        moment = self.turn.moment(self.clock.time())
+    def _entry(self, event: object, here: int, lane: RouteKey) -> Entry:
+        moment = self.inline_lock.moment(self.clock.time())
         return Entry(here, event, moment, self.publisher, lane.topic, context=lane.source)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.disjunction import Conjunction
     from polycast.typesystem import Description, Registry
 
-__all__ = ["VARIABLE", "Effort", "Names", "is_ambiguous", "runnable_by"]
+__all__ = ["VARIABLE", "Effort", "NameMeanings", "is_ambiguous", "runnable_by"]
 
 VARIABLE = ""
 """What stands for the variables of a filter among names: it is the name of nothing else."""
@@ -80,7 +80,7 @@ class Effort(NamedTuple):
         return self.constant + linear * size + square * size * size
 
 
-class Names:
+class NameMeanings:
     """What the names in a filter may stand for, where some classes are missing."""
 
     def __init__(self, registry: Registry) -> None:
@@ -153,7 +153,7 @@ class Names:
         """Whether a class has gone that was here."""
         return any(self._registry.resolve(name) is None for name in self._here)
 
-    def unlike(self, other: Names) -> frozenset[str]:
+    def unlike(self, other: NameMeanings) -> frozenset[str]:
         """The names that stand for something else than they did."""
         kinds = ("several", "behaving", "objects", "sequences", "open", "_here")
         changed = {name for kind in kinds for name in getattr(self, kind) ^ getattr(other, kind)}
@@ -239,7 +239,7 @@ def _joining(known: set[str], names: Iterable[str]) -> set[str]:
 
 def runnable_by(registry: Registry) -> Callable[[Node], bool]:
     """Tells whether a tree means the same with the classes of a registry as with the real ones."""
-    return Names(registry).can_ask
+    return NameMeanings(registry).can_ask
 
 
 def is_ambiguous(digest: str, registry: Registry, versions: Counter[str]) -> bool:
@@ -269,7 +269,7 @@ def _behaviour(description: Description) -> Iterator[str]:
     return (each.name for each in description.members if each.name not in fields)
 
 
-def _is_doubtful(node: Node, names: Names) -> bool:
+def _is_doubtful(node: Node, names: NameMeanings) -> bool:
     if isinstance(node, Opaque):
         return True
     if isinstance(node, Attribute | Reach):
@@ -285,7 +285,7 @@ def _is_doubtful(node: Node, names: Names) -> bool:
     return any(_is_object(each, names) for each in node.children())
 
 
-def _is_object(node: Node, names: Names) -> bool:
+def _is_object(node: Node, names: NameMeanings) -> bool:
     """Whether a part may be an object that has a way of its own to be compared."""
     if isinstance(node, Variable):
         return bool(names.sequences)
@@ -294,7 +294,7 @@ def _is_object(node: Node, names: Names) -> bool:
     return isinstance(node, Attribute) and node.name in names.objects
 
 
-def _is_sequence(node: Node, names: Names) -> bool:
+def _is_sequence(node: Node, names: NameMeanings) -> bool:
     return isinstance(node, Attribute) and node.name in names.sequences
 
 

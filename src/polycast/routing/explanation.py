@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.filters import Filter
     from polycast.matching import Definition, Interest, Selector
-    from polycast.routing.context_matcher import Entry
-    from polycast.routing.translation import Crossing
+    from polycast.routing.context_matcher import PlannedRoute
+    from polycast.routing.translation import ContextTranslation
     from polycast.stores import Stored, View
     from polycast.stores.values import PushedFilter
 
 __all__ = [
     "BROKER",
     "PIPELINE",
+    "Criteria",
     "Explanation",
     "Seen",
-    "Wish",
     "asked_by_descriptions",
     "asked_in_words",
     "called_in_words",
+    "criteria_in_plan",
+    "criteria_of",
     "judged",
     "meaning_of",
     "opaque_in_words",
     "seen_in_log",
     "seen_now",
     "verdict_in_words",
-    "wish_in_plan",
-    "wish_of",
 ]
 
 BROKER, PIPELINE = "the broker", "the pipeline"
@@ -187,7 +187,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Criteria:
     """What a subscription asks of an event, as far as it is known here."""
 
     selector: Selector[Any] | None
@@ -203,16 +203,16 @@ class Wish:
     """Whether classes may be registered with its types, of which descriptions tell nothing."""
 
 
-def seen_now(event: Any, context: str | None, crossing: Crossing) -> Seen | str:
+def seen_now(event: Any, context: str | None, translation: ContextTranslation) -> Seen | str:
     """An event, of the root or the context itself, as the context sees it; or why it does not."""
     cls = type(event)
     name = wire_name(cls)
     if context is None:
         return Seen(cls, name, lambda: event)
-    member = crossing.member(context, None)
-    if member is None or crossing.is_gone(context):
+    member = translation.member(context, None)
+    if member is None or translation.is_gone(context):
         return f"it would be seen as in context {context!r}; {_GONE}"
-    if crossing.becomes(cls, None, context) is None:
+    if translation.becomes(cls, None, context) is None:
         return Seen(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))
     try:
         there = member.incoming.translate(event)  # which counts nothing
@@ -262,24 +262,24 @@ def _becomes(context: str, before: str, now: str) -> str:
     return f"{where} a {before} is a {now}"
 
 
-def wish_of(interest: Interest) -> Wish:
+def criteria_of(interest: Interest) -> Criteria:
     """What a subscription of this process asks."""
     selector, where = interest.selector, interest.where
     names = [wire_name(cls) for cls in selector.types]
     types = _types_in_words(names, every=selector.every, exact=selector.exact)
-    return Wish(selector, types, where, None if where is None else str(where))
+    return Criteria(selector, types, where, None if where is None else str(where))
 
 
-def wish_in_plan(definition: Definition, entry: Entry | None) -> Wish:
+def criteria_in_plan(definition: Definition, entry: PlannedRoute | None) -> Criteria:
     """What a subscription of a store asks; without an entry in a plan, its types are not known."""
     names = [each.name for each in definition.types]
     types = _types_in_words(names, every=definition.every, exact=definition.exact)
     is_open = definition.open
     if entry is None:
-        return Wish(None, types, None, definition.where, definition.where is None, is_open)
+        return Criteria(None, types, None, definition.where, definition.where is None, is_open)
     where = None if entry.where == EVERYTHING else entry.where
     about = (entry.selector, types, where, definition.where)
-    return Wish(*about, is_whole=entry.sure, is_open=is_open)
+    return Criteria(*about, is_whole=entry.sure, is_open=is_open)
 
 
 def _types_in_words(names: Iterable[str], *, every: bool, exact: bool) -> str:
@@ -287,7 +287,7 @@ def _types_in_words(names: Iterable[str], *, every: bool, exact: bool) -> str:
     return ("exactly " if exact else "") + (" and " if every else " or ").join(names)
 
 
-def judged(wish: Wish, seen: Seen, topic: str | None) -> tuple[Verdict, list[str]]:
+def judged(wish: Criteria, seen: Seen, topic: str | None) -> tuple[Verdict, list[str]]:
     """Each test that an event has to pass, and how it does."""
     passes, reason = _of_type(wish, seen)
     reasons = [*seen.how, reason]
@@ -302,7 +302,7 @@ def judged(wish: Wish, seen: Seen, topic: str | None) -> tuple[Verdict, list[str
     return _both(passes, said), [*reasons, *verdicts]
 
 
-def _of_type(wish: Wish, seen: Seen) -> tuple[Verdict, str]:
+def _of_type(wish: Criteria, seen: Seen) -> tuple[Verdict, str]:
     if wish.selector is None:
         return None, f"whether {seen.name} conforms to {wish.types}, only the subscriber can say"
     if seen.cls is None:
@@ -314,7 +314,7 @@ def _of_type(wish: Wish, seen: Seen) -> tuple[Verdict, str]:
     return covers, f"{seen.name} {_does(covers)} conform to {wish.types}"
 
 
-def _of_filter(wish: Wish, seen: Seen, topic: str | None) -> tuple[Verdict, list[str]]:
+def _of_filter(wish: Criteria, seen: Seen, topic: str | None) -> tuple[Verdict, list[str]]:
     """What the filter says, as far as it can be asked here."""
     if wish.where is None:
         return None, [f"`{wish.text}`: only the subscriber can ask it"]

@@ -16,7 +16,7 @@ from polycast.errors import FilterError
 from polycast.filters import Filter
 from polycast.filters.tree.nodes import Attribute, Call, Reach, Variable, walk
 from polycast.filters.tree.relaxation import EVERYTHING, relaxed
-from polycast.routing.evaluable import VARIABLE, Effort, Names
+from polycast.routing.evaluable import VARIABLE, Effort, NameMeanings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from polycast.filters.tree.nodes import Node
     from polycast.typesystem import Description, Registry
 
-__all__ = ["NO_EFFORT", "Askable", "Outcome"]
+__all__ = ["NO_EFFORT", "EvaluableFilter", "FilterCache"]
 
 NO_EFFORT = Effort()
 
 
-class Outcome(NamedTuple):
+class EvaluableFilter(NamedTuple):
     """What can be asked of a filter."""
 
     where: Filter[Any] | None
@@ -44,14 +44,14 @@ class _Text:
 
     data: object
     where: Filter[Any] | None = None  # None: it could not be parsed
-    outcome: Outcome | None = None  # None: it has to be looked at again
+    outcome: EvaluableFilter | None = None  # None: it has to be looked at again
     classes: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     is_parsed: bool = False
     routes: dict[int, None] = field(default_factory=dict)
 
 
-class Askable:
+class FilterCache:
     """The filters of some routes, by the numbers of these. For one thread."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Askable:
         self._registry, self._class_named = registry, class_named
         self._longest = longest  # bytes of a filter; longer ones are not read
         self._weighs = weighs  # whether anybody wants to know what asking takes
-        self._names: Names | None = None
+        self._names: NameMeanings | None = None
         self._texts: dict[bytes, _Text] = {}
         self._keys: dict[int, bytes] = {}
         self._mentioning: dict[str, dict[bytes, _Text]] = {}
@@ -74,17 +74,17 @@ class Askable:
         """How many texts were parsed so far."""
 
     @property
-    def names(self) -> Names:
+    def names(self) -> NameMeanings:
         """What names stand for by now."""
         if self._names is None:
-            self._names = Names(self._registry)
+            self._names = NameMeanings(self._registry)
         return self._names
 
-    def add(self, number: int, data: object) -> Outcome:
+    def add(self, number: int, data: object) -> EvaluableFilter:
         """What can be asked for a route with this filter."""
         key = msgspec.msgpack.encode(data)
         if len(key) > self._longest:
-            return Outcome(None, is_whole=False)
+            return EvaluableFilter(None, is_whole=False)
         text = self._texts.get(key)
         if text is None:
             text = self._texts[key] = _Text(data)
@@ -133,9 +133,9 @@ class Askable:
         """The routes that have to be looked at again."""
         return self._stale.keys()
 
-    def again(self, limit: int) -> list[tuple[int, Outcome]]:
+    def again(self, limit: int) -> list[tuple[int, EvaluableFilter]]:
         """Some routes whose filters may have to be asked in another way, and in which."""
-        found: list[tuple[int, Outcome]] = []
+        found: list[tuple[int, EvaluableFilter]] = []
         while self._stale and len(found) < limit:
             number, _ = self._stale.popitem()
             key = self._keys[number]
@@ -144,23 +144,23 @@ class Askable:
 
     # -- one text ----------------------------------------------------------------------------------
 
-    def _outcome(self, key: bytes, text: _Text) -> Outcome:
+    def _outcome(self, key: bytes, text: _Text) -> EvaluableFilter:
         if text.outcome is None:
             if not text.is_parsed:
                 self._parse(key, text)
             text.outcome = self._judged(text.where)
         return text.outcome
 
-    def _judged(self, where: Filter[Any] | None) -> Outcome:
+    def _judged(self, where: Filter[Any] | None) -> EvaluableFilter:
         if where is None:  # it names a class that nobody has described
-            return Outcome(None, is_whole=False)
+            return EvaluableFilter(None, is_whole=False)
         can_ask = self.names.can_ask
         if can_ask(where.tree):
-            return Outcome(where, is_whole=True, effort=self._effort(where.tree))
+            return EvaluableFilter(where, is_whole=True, effort=self._effort(where.tree))
         less = relaxed(where.tree, can_ask)  # of parts that are cheap there may be very many
         if not self.names.is_affordable(less):
-            return Outcome(EVERYTHING, is_whole=False)
-        return Outcome(Filter(less), is_whole=False, effort=self._effort(less))
+            return EvaluableFilter(EVERYTHING, is_whole=False)
+        return EvaluableFilter(Filter(less), is_whole=False, effort=self._effort(less))
 
     def _effort(self, tree: Node) -> Effort:
         return self.names.effort(tree) if self._weighs else NO_EFFORT

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.routing.plan import Target
 
-__all__ = ["Crowd", "is_alone", "is_crowd"]
+__all__ = ["TargetIndex", "is_single", "pays_to_index"]
 
 MANY = 128  # targets of one class and topic with such filters; asking fewer in a loop is faster
 
@@ -22,19 +22,19 @@ DENSE = 4  # if one in so many does, asking each in a loop is faster
 Choice = tuple[list[int], list["Target"]]
 
 
-def is_alone(target: Target) -> bool:
+def is_single(target: Target) -> bool:
     """Whether it stands for one subscription, so that its filter alone decides."""
     interests = target.interests()
     return len(interests) == 1 and interests[0].group is None
 
 
-def is_crowd(targets: Collection[Target]) -> bool:
+def pays_to_index(targets: Collection[Target]) -> bool:
     """Whether so many have a filter which can be looked up that an index over them pays."""
     return len(targets) > MANY and sum(map(_is_indexed, targets)) > MANY
 
 
 def _is_indexed(target: Target) -> bool:
-    where = target.interests()[0].where if is_alone(target) else None
+    where = target.interests()[0].where if is_single(target) else None
     return where is not None and where.is_indexed
 
 
@@ -47,7 +47,7 @@ class Member:
         self.target, self.interest = target, interest
 
 
-class Crowd:
+class TargetIndex:
     """All targets that stand for one subscription, by what they want."""
 
     def __init__(self, targets: Iterable[Target]) -> None:
@@ -59,7 +59,7 @@ class Crowd:
     def put(self, target: Target) -> None:
         """Let it have what it wants now; who asks meanwhile finds the old or the new, or both."""
         before = self._members.pop(target, None)
-        if is_alone(target):
+        if is_single(target):
             [interest] = target.interests()
             if before is not None and before.interest is interest:
                 self._members[target] = before

@@ -12,18 +12,126 @@ import sys
 import threading
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
-from polycast.routing.deadlock_detection import OWNERS, frames_with_a_turn, waiting
+from polycast.errors import WouldDeadlockError
+from polycast.locks import interrupted, is_awaited, is_mine
+from polycast.routing.publish_codegen import NESTING_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CellType, FrameType
 
-__all__ = ["Turn"]
+__all__ = [
+    "BUSES",
+    "OWNERS",
+    "InlineLock",
+    "Ownable",
+    "StarvationGuard",
+    "forget_other_threads",
+    "frames_with_a_turn",
+    "waiting",
+]
 
 
-class Turn:
+class Ownable(Protocol):
+    """A turn, as far as it matters who has it."""
+
+    mark: object  # what stands for it
+
+    def runs(self, frame: FrameType) -> bool:
+        """Whether a frame is of a call that has this turn."""
+
+
+class Changeable(Protocol):
+    """A bus, as far as it matters who changes it."""
+
+    def locks(self) -> list[Any]:
+        """What is held for that."""
+
+
+BUSES: WeakSet[Changeable] = WeakSet()
+"""All of this process."""
+OWNERS: dict[object, int] = {}
+"""The threads that took a turn on the slow side, by its mark."""
+_in_line: set[int] = set()  # the threads that wait for a turn
+_awaited: dict[int, Ownable] = {}  # for which turn a thread waits that has another
+
+
+def frames_with_a_turn(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frames, of those below one, of calls that took a turn on the fast side."""
+    while frame is not None:
+        if frame.f_code.co_filename == NESTING_MARK and frame.f_locals.get("mine") is True:
+            yield frame
+        frame = frame.f_back
+
+
+@contextmanager
+def waiting(turn: Ownable) -> Iterator[None]:
+    """While a thread waits for a turn; refused if who has it waits for this very thread."""
+    me = threading.get_ident()
+    # It would wait behind what it has interrupted, or for who waits for that.
+    if me in _in_line or is_awaited() or _is_changing():
+        raise interrupted("publishing")
+    _in_line.add(me)
+    try:
+        if _has_a_turn(me):  # nobody waits for a thread that has none
+            _awaited[me] = turn  # before the look: of two that cross, the later sees the other
+            if _leads_to(me, turn):
+                raise WouldDeadlockError(
+                    "publishing on another bus in a callback in line",
+                    why="that bus is busy with a callback in another thread, which waits for the "
+                    "bus of this one. Nobody got the event. Subscribe on one of the two buses with "
+                    'dispatch="pool"',
+                )
+        yield
+    finally:
+        _awaited.pop(me, None)
+        _in_line.discard(me)
+
+
+def _is_changing() -> bool:
+    """Whether this thread is in the midst of changing a bus, or its log."""
+    return any(is_mine(lock) for bus in list(BUSES) for lock in bus.locks())
+
+
+def _has_a_turn(me: int) -> bool:
+    if me in list(OWNERS.values()):
+        return True
+    return next(frames_with_a_turn(sys._getframe(1)), None) is not None
+
+
+def _leads_to(me: int, turn: Ownable | None) -> bool:
+    """Whether who has a turn waits for one whose owner waits, and so on, for a thread."""
+    seen: set[int] = set()
+    while turn is not None:
+        owner = OWNERS.get(turn.mark) or _running(turn)
+        if owner is None or owner in seen:
+            return False
+        if owner == me:
+            return True
+        seen.add(owner)
+        turn = _awaited.get(owner)
+    return False
+
+
+def _running(turn: Ownable) -> int | None:
+    """The thread in which a call runs that took a turn on the fast side."""
+    for thread, frame in sys._current_frames().items():
+        if any(turn.runs(each) for each in frames_with_a_turn(frame)):
+            return thread
+    return None
+
+
+def forget_other_threads() -> None:
+    """In a process that was forked there are none."""
+    OWNERS.clear()
+    _awaited.clear()
+    _in_line.clear()
+
+
+class InlineLock:
     """The right to run callbacks in this thread; what comes meanwhile waits in `pending`.
 
     The generated code gives the turn back itself if nothing is pending. No other thread runs
@@ -189,3 +297,41 @@ class Turn:
                 self.put_off(work)
             else:
                 work()
+
+
+PATIENCE = 1.0  # seconds that a change waits at most: what it waits for may wait for it
+
+
+class StarvationGuard:
+    """A publisher that has asked everybody asks again only those who came meanwhile.
+
+    If somebody always comes meanwhile, it says so, and changes wait until it is through.
+    """
+
+    def __init__(self, in_turn: Callable[[], bool]) -> None:
+        self._in_turn = in_turn
+        self._over = threading.Condition()
+        self._overtaken: set[int] = set()  # threads
+
+    @contextmanager
+    def hold_changes(self) -> Iterator[None]:
+        """Let nobody change the plan, for a while."""
+        me = threading.get_ident()
+        if me in self._overtaken:  # a filter that publishes
+            yield
+            return
+        with self._over:
+            self._overtaken.add(me)
+        try:
+            yield
+        finally:
+            with self._over:
+                self._overtaken.discard(me)
+                self._over.notify_all()
+
+    def wait(self) -> None:
+        """Let those go first who asked for it; nobody waits for himself, or with the turn."""
+        if not self._overtaken or threading.get_ident() in self._overtaken or self._in_turn():
+            return
+        with self._over:
+            self._over.wait_for(lambda: not self._overtaken, PATIENCE)

@@ -16,10 +16,15 @@ from polycast.errors import BadOptionError
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.events.isolation import copier
 from polycast.locks import check_free
-from polycast.routing.deadlock_detection import BUSES
-from polycast.routing.indexed_targets import is_alone, is_crowd
+from polycast.routing.indexed_targets import is_single, pays_to_index
+from polycast.routing.inline_lock import BUSES
 from polycast.routing.plan import Plan, Target
-from polycast.routing.translation import Astray, Crossing, Gone, Sight
+from polycast.routing.translation import (
+    ContextRemoved,
+    ContextTranslation,
+    EventViews,
+    TranslationFailed,
+)
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
@@ -30,11 +35,10 @@ if TYPE_CHECKING:
     from polycast.events import Identity
     from polycast.forks import Home
     from polycast.matching import Interest
-    from polycast.routing.indexed_targets import Crowd
-    from polycast.routing.inline_lock import Turn
-    from polycast.routing.publish_metadata import Label
-    from polycast.routing.starvation_guard import Calm
-    from polycast.routing.translation import Party
+    from polycast.routing.indexed_targets import TargetIndex
+    from polycast.routing.inline_lock import InlineLock, StarvationGuard
+    from polycast.routing.publish_metadata import PublishMetadata
+    from polycast.routing.translation import Candidates
     from polycast.stores import Publisher, Recent
 
 __all__ = ["Hit", "Posting"]
@@ -50,15 +54,15 @@ Wants = list[tuple[Target, tuple["Interest", ...]]]  # who is asked, and what it
 Hit = tuple[Target, object, Seen]  # who wants it, the verdict of its filter, and what it sees
 
 
-class Asking:
+class RecipientQuery:
     """One event, who was asked whether he wants it, and what the answer was."""
 
-    __slots__ = ("_answers", "_copies", "_first", "astray", "era", "hits", "sight")
+    __slots__ = ("_answers", "_copies", "_first", "era", "failed", "hits", "sight")
 
-    def __init__(self, sight: Sight, era: int) -> None:
+    def __init__(self, sight: EventViews, era: int) -> None:
         self.sight, self.era = sight, era
         self.hits: list[Hit] = []
-        self.astray: dict[str, BaseException] = {}  # the contexts it could not get to
+        self.failed: dict[str, BaseException] = {}  # the contexts it could not get to
         # Nearly always one round is enough, and nobody looks at this.
         self._first: list[tuple[Wants, Wanting]] = []
         self._answers: dict[Target, tuple[tuple[Interest, ...], object]] | None = None
@@ -72,7 +76,7 @@ class Asking:
 
     def once_more(self) -> None:
         """The plan has changed: whoever is the same is not asked again."""
-        self.hits, self.astray = [], {}
+        self.hits, self.failed = [], {}
         if self._answers is None:
             self._answers = {}
             for asked, wanting in self._first:
@@ -116,24 +120,24 @@ class Posting:
     log: Recent | None
     admit: Callable[[type], object]
     plan: Plan
-    turn: Turn
-    calm: Calm
+    inline_lock: InlineLock
+    starvation_guard: StarvationGuard
     order: threading.RLock
     changing: threading.RLock
     version: int
     refuse: Callable[[], None]
-    _crowd: Crowd | None
+    _index: TargetIndex | None
     snapshot: Callable[[Any], Own]
     isolated: bool
 
     def __init__(self) -> None:
         BUSES.add(self)
-        self.crossing = Crossing()
-        self.astray: Callable[[Entry, str, BaseException], None] = lambda *_: None
+        self.translation = ContextTranslation()
+        self.translation_failed: Callable[[Entry, str, BaseException], None] = lambda *_: None
         """Told of an event that a function kept from getting to a context."""
         self._retried: OrderedDict[Identity, Receipt] = OrderedDict()
         # Emptied when the plan changes, and by a full collection: it would keep classes alive.
-        self.known_parties: dict[tuple[type, str | None, str | None], list[Party]] = {}
+        self.known_parties: dict[tuple[type, str | None, str | None], list[Candidates]] = {}
         self._token: object = None  # of what ABCs say
 
     def check_free(self, operation: str) -> None:
@@ -145,11 +149,11 @@ class Posting:
         """What is held for such a change."""
         return [self.order, self.changing]
 
-    def post(self, event: Any, label: Label) -> Receipt:
+    def post(self, event: Any, label: PublishMetadata) -> Receipt:
         """Publish one event."""
         return self.post_many([event], label)[0]
 
-    def post_many(self, events: list[Any], label: Label) -> list[Receipt]:
+    def post_many(self, events: list[Any], label: PublishMetadata) -> list[Receipt]:
         """Publish all or nothing, in one run of positions."""
         if not events:
             return []
@@ -157,20 +161,23 @@ class Posting:
         for event in events:
             self.admit(type(event))
         topic, context = label.topic, label.context
-        asking: list[Asking] = []
+        asking: list[RecipientQuery] = []
         entries: list[Entry] | Receipt | None = None
         rounds = 0
-        with ExitStack() as calm:
+        with ExitStack() as held:
             while entries is None:
                 self.refuse()
                 rounds += 1
                 if rounds == ROUNDS:
-                    calm.enter_context(self.calm.asked_for())
+                    held.enter_context(self.starvation_guard.hold_changes())
                 with self.changing:
-                    version, era = self.version, self.crossing.era
+                    version, era = self.version, self.translation.era
                     parties = [self.parties(type(event), topic, context) for event in events]
                 if not asking or asking[0].era != era:  # what they are asked about has changed
-                    asking = [Asking(Sight(each, context, self.crossing), era) for each in events]
+                    asking = [
+                        RecipientQuery(EventViews(each, context, self.translation), era)
+                        for each in events
+                    ]
                 else:
                     for each in asking:
                         each.once_more()
@@ -178,16 +185,16 @@ class Posting:
                     if self.isolated:
                         each.copies(self.snapshot)
                     self._ask(each, found, topic)
-                entries = self._post(events, asking, version, label, calm)
+                entries = self._post(events, asking, version, label, held)
         return [entries] if isinstance(entries, Receipt) else [each.receipt() for each in entries]
 
     def _post(
         self,
         events: list[Any],
-        asking: list[Asking],
+        asking: list[RecipientQuery],
         version: int,
-        label: Label,
-        calm: ExitStack,
+        label: PublishMetadata,
+        held: ExitStack,
     ) -> list[Entry] | Receipt | None:
         """Bring events to those who want them; None if the plan has changed meanwhile."""
         context, hits = label.context, [each.hits for each in asking]
@@ -202,19 +209,19 @@ class Posting:
                 room.close()  # what was accepted is in the queues
                 if not isinstance(entries, list):
                     return entries
-                calm.close()
+                held.close()
                 for number, entry in enumerate(entries):
                     if context is not None:
-                        self.crossing.leaves(type(entry.event), context)
+                        self.translation.leaves(type(entry.event), context)
                     for target, _, _ in queued[number]:
                         target.wake()
-                    for where, error in asking[number].astray.items():
-                        self.astray(entry, where, error)
+                    for where, error in asking[number].failed.items():
+                        self.translation_failed(entry, where, error)
                     work = partial(self._run_inline, entry, inline[number])
-                    self.turn.put_off(work) if nested else work()
+                    self.inline_lock.put_off(work) if nested else work()
         return entries
 
-    def parties(self, cls: type, topic: str | None, source: str | None) -> list[Party]:
+    def parties(self, cls: type, topic: str | None, source: str | None) -> list[Candidates]:
         """Who can want events of a class published in a context; `changing` is held."""
         token = get_cache_token()
         if self._token != token or len(self.known_parties) > TOPICS_KEPT:
@@ -222,21 +229,21 @@ class Posting:
         key = (cls, topic, source)
         found = self.known_parties.get(key)
         if found is None:
-            found = self.crossing.parties(self.plan, cls, topic, source)
+            found = self.translation.parties(self.plan, cls, topic, source)
             self.known_parties[key] = found
         return found
 
-    def _ask(self, asking: Asking, parties: list[Party], topic: str | None) -> None:
+    def _ask(self, asking: RecipientQuery, parties: list[Candidates], topic: str | None) -> None:
         """Find who wants an event, in all contexts; each is asked once, unless it has changed."""
         for context, targets in parties:
             if not targets:
                 continue
             try:
                 there = asking.sight.seen(context)
-            except Astray as found:
-                asking.astray[found.context] = found.error
+            except TranslationFailed as found:
+                asking.failed[found.context] = found.error
                 continue
-            except Gone:
+            except ContextRemoved:
                 continue
             own = None if context == asking.sight.source else copier(there)
             # Copies are of an event that no function has changed.
@@ -251,7 +258,7 @@ class Posting:
                 seen = (there, context, asking.sight.anew(context), own)
                 asking.hits += [(target, verdict, seen) for target, verdict in wanting]
 
-    def _copied(self, asking: Asking) -> Seen:
+    def _copied(self, asking: RecipientQuery) -> Seen:
         """What those see who want an object of their own of what is published in their context."""
         return asking.sight.event, asking.sight.source, None, asking.copies(self.snapshot)
 
@@ -260,37 +267,37 @@ class Posting:
 
         What comes again may come because the context has been mended since.
         """
-        error: Astray | None = None
+        error: TranslationFailed | None = None
         for at in (entry.position, None) if again else (entry.position,):
             try:
                 return self.crossed(context, entry, at)
-            except Astray as found:
+            except TranslationFailed as found:
                 error = found
         assert error is not None
-        self.astray(entry, error.context, error.error)
+        self.translation_failed(entry, error.context, error.error)
         return None
 
     def crossed(self, context: str | None, entry: Entry, at: int | None) -> Entry | None:
-        """The same by the context at a position, or as it is now; `Astray` if a function raises."""
+        """The same by the context at a position, or now; `TranslationFailed` if it raises."""
         if context == entry.context:
             return entry
-        if self.crossing.becomes(type(entry.event), entry.context, context, at) is None:
+        if self.translation.becomes(type(entry.event), entry.context, context, at) is None:
             return None
-        sight = Sight(entry.fresh(), entry.context, self.crossing, at=at)
+        sight = EventViews(entry.fresh(), entry.context, self.translation, at=at)
         try:
             there = sight.seen(context)
             return _seen_as(entry, (there, context, sight.anew(context), copier(there)))
-        except Gone:
+        except ContextRemoved:
             return None
 
     def _matching(
         self, targets: Collection[Target], event: Any, topic: str | None
     ) -> list[tuple[Target, object]]:
         hits: list[tuple[Target, object]] = []
-        if self._crowd is not None and is_crowd(targets):
-            found = self._crowd.wanting(event, topic)
+        if self._index is not None and pays_to_index(targets):
+            found = self._index.wanting(event, topic)
             hits = [(target, True) for target in targets if target in found]
-            targets = [target for target in targets if not is_alone(target)]
+            targets = [target for target in targets if not is_single(target)]
         for target in targets:
             test = target.test_for(type(event), topic)
             try:
@@ -304,14 +311,14 @@ class Posting:
     def reserve(self, hits: list[list[Hit]], room: ExitStack) -> None:
         """Wait until all that can make a publisher wait have room for what they get."""
         for target, many in Counter(t for each in hits for t, *_ in each if t.blocking).items():
-            target.reserve(many, inside=self.turn.is_mine())
+            target.reserve(many, inside=self.inline_lock.is_mine())
             room.callback(target.release, many)
 
     @contextmanager
     def _turn_if(self, needed: bool) -> Iterator[bool]:  # noqa: FBT001
         """Take the turn if somebody is called in this thread; True if it was ours before."""
         if needed:
-            with self.turn.hold() as nested:
+            with self.inline_lock.hold() as nested:
                 yield nested
         else:
             yield False
@@ -322,7 +329,7 @@ class Posting:
         owns: list[Own],
         queued: list[list[Hit]],
         version: int,
-        label: Label,
+        label: PublishMetadata,
     ) -> list[Entry] | Receipt | None:
         """Give positions and fill the queues; None if the plan has changed meanwhile.
 
@@ -336,9 +343,11 @@ class Posting:
                 return known
             if self.version != version:
                 return None
-            moment = self.turn.moment(self.clock.time())
+            moment = self.inline_lock.moment(self.clock.time())
             entries = [
-                Entry(self.turn.advance(), event, moment, self.publisher, *about, *where, own)
+                Entry(
+                    self.inline_lock.advance(), event, moment, self.publisher, *about, *where, own
+                )
                 for event, own in zip(events, owns, strict=True)
             ]
             for entry, hits in zip(entries, queued, strict=True):
@@ -357,7 +366,7 @@ class Posting:
         ours = self.publisher
         if (given.publisher, given.epoch) != (ours.name, ours.epoch):
             return self._retried.get(given)
-        if not 0 < given.sequence <= self.turn.newest():
+        if not 0 < given.sequence <= self.inline_lock.newest():
             raise BadOptionError("identity", given, accepted="one that this bus has given before")
         return Receipt(given.sequence, ours)
 

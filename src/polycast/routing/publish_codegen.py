@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from polycast.routing.plan import Target
 
-__all__ = ["Route", "Shape", "expression_of", "guarded", "make_route", "source_of"]
+__all__ = ["Route", "RouteShape", "expression_of", "guarded", "make_route", "source_of"]
 
 UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
 NESTING_MARK = "<polycast turn>"
@@ -30,7 +30,7 @@ PLAIN_MARK = "<polycast route>"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RouteShape:
     """All that the source depends on. Where there are many targets they are a loop."""
 
     queued: tuple[bool, ...]  # for each target with a queue: has it a filter
@@ -39,15 +39,15 @@ class Shape:
     turn: bool  # some target runs in the publisher's thread
     topic: bool
     registrable: bool = False  # ABC.register may give it targets it does not have now
-    crowded: bool = False  # an index says who wants an event; those below are the others
+    indexed: bool = False  # an index says who wants an event; those below are the others
     many_queued: bool = False
     many_direct: bool = False
     within: bool = False  # it is published in a context, which the entry says
 
-    def compact(self) -> Shape:
+    def compact(self) -> RouteShape:
         """The same with loops instead of more than a few lines for each target."""
-        many_queued = self.crowded or len(self.queued) > UNROLLED
-        many_direct = self.crowded or len(self.direct) > UNROLLED
+        many_queued = self.indexed or len(self.queued) > UNROLLED
+        many_direct = self.indexed or len(self.direct) > UNROLLED
         return replace(
             self,
             queued=() if many_queued else self.queued,
@@ -65,7 +65,7 @@ class Route:
     stale: CellType
 
 
-def make_route(shape: Shape, cells: Mapping[str, CellType], names: dict[str, object]) -> Route:
+def make_route(shape: RouteShape, cells: Mapping[str, CellType], names: dict[str, object]) -> Route:
     """Compile the function for a shape over shared cells and named values."""
     stale = CellType(False)
     if any(shape.queued) or "boxes" in names:
@@ -103,10 +103,10 @@ def guarded(route: Route, otherwise: Callable[[Any], Any]) -> Route:
     return Route(lambda event: run(event) if is_fixed(event) else otherwise(event), route.stale)
 
 
-_codes: dict[Shape, CodeType] = {}
+_codes: dict[RouteShape, CodeType] = {}
 
 
-def _code_for(shape: Shape) -> CodeType:
+def _code_for(shape: RouteShape) -> CodeType:
     code = _codes.get(shape)
     if code is None:
         if len(_codes) > 1_000:
@@ -115,14 +115,14 @@ def _code_for(shape: Shape) -> CodeType:
     return code
 
 
-def _compile(shape: Shape) -> CodeType:
+def _compile(shape: RouteShape) -> CodeType:
     mark = NESTING_MARK if shape.turn else PLAIN_MARK
     module = compile(source_of(shape), mark, "exec")
     factory = next(const for const in module.co_consts if isinstance(const, CodeType))
     return next(const for const in factory.co_consts if isinstance(const, CodeType))
 
 
-def source_of(shape: Shape) -> str:
+def source_of(shape: RouteShape) -> str:
     """The source of the function for a shape."""
     lines = [
         "def factory(busy, position, latest, stale):",
@@ -134,7 +134,7 @@ def source_of(shape: Shape) -> str:
     return "\n".join(lines)
 
 
-def _body(shape: Shape) -> Iterator[str]:
+def _body(shape: RouteShape) -> Iterator[str]:
     if not shape.turn:
         yield from _work(shape)
         yield "return Receipt(here, publisher)"
@@ -155,7 +155,7 @@ def _body(shape: Shape) -> Iterator[str]:
     yield "return Receipt(here, publisher)"
 
 
-def _work(shape: Shape) -> Iterator[str]:
+def _work(shape: RouteShape) -> Iterator[str]:
     if shape.registrable:
         yield "if token() != known:"
         yield " mine = False"
@@ -167,7 +167,7 @@ def _work(shape: Shape) -> Iterator[str]:
         yield from _logged_part(shape)
     else:
         yield from _position()
-    if shape.crowded:
+    if shape.indexed:
         yield from _chosen_calls()
     else:
         yield from _direct_loop() if shape.many_direct else _direct_calls(shape)
@@ -181,7 +181,7 @@ def _position() -> Iterator[str]:
     yield "position = here = position + 1"
 
 
-def _queued_tests(shape: Shape) -> Iterator[str]:
+def _queued_tests(shape: RouteShape) -> Iterator[str]:
     """What a filter says is asked for its truth here, where no lock is held."""
     for number, filtered in enumerate(shape.queued):
         if not filtered:
@@ -193,8 +193,8 @@ def _queued_tests(shape: Shape) -> Iterator[str]:
         yield f" unfit(box_{number}, error)"
 
 
-def _queued_loop_tests(shape: Shape) -> Iterator[str]:
-    if shape.crowded:
+def _queued_loop_tests(shape: RouteShape) -> Iterator[str]:
+    if shape.indexed:
         yield "chosen, found = choose(event)"
         yield "hits = [(box, True) for box in found]"
     else:
@@ -207,7 +207,7 @@ def _queued_loop_tests(shape: Shape) -> Iterator[str]:
     yield "  unfit(box, error)"
 
 
-def _ordered_part(shape: Shape) -> Iterator[str]:
+def _ordered_part(shape: RouteShape) -> Iterator[str]:
     topic = _about(shape)
     # What interrupts this thread, where it has one of these locks, would wait for itself.
     yield "if is_ordering() or is_inside(): refuse_nested()"
@@ -238,14 +238,14 @@ def _ordered_part(shape: Shape) -> Iterator[str]:
         yield f"{guard}box_{number}.wake()"
 
 
-def _about(shape: Shape) -> str:
+def _about(shape: RouteShape) -> str:
     """What an entry says besides its event, position, time and publisher."""
     if shape.within:
         return ", topic, 0, None, None, None, None, context"
     return ", topic" if shape.topic else ""
 
 
-def _logged_part(shape: Shape) -> Iterator[str]:
+def _logged_part(shape: RouteShape) -> Iterator[str]:
     """With the turn and no queue to fill, the log alone does not need the order lock.
 
     Another thread may append a later position first; the log sorts itself when it is read, and
@@ -258,7 +258,7 @@ def _logged_part(shape: Shape) -> Iterator[str]:
     yield f"append(Entry(here, event, latest, publisher{topic}))"
 
 
-def _direct_calls(shape: Shape) -> Iterator[str]:
+def _direct_calls(shape: RouteShape) -> Iterator[str]:
     """`step` is twice the number of the target, and one more from its callback on."""
     for number, expression in enumerate(shape.direct):
         if number:

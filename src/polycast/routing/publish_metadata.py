@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from polycast.events import Identity
 
-__all__ = ["Label"]
+__all__ = ["PublishMetadata"]
 
 
-class Label(msgspec.Struct, frozen=True, gc=False):
+class PublishMetadata(msgspec.Struct, frozen=True, gc=False):
     """The same for all events of one publish; without options, only where they come from."""
 
     topic: str | None = None

@@ -18,7 +18,7 @@ from polycast.errors import NotDecodableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Takers", "decode_takers", "encode_takers"]
+__all__ = ["Recipients", "decode_recipients", "encode_recipients"]
 
 FORMAT = 1
 _NARROW, _WIDE = "H", "I"  # two bytes and four, on every machine that Python runs on
@@ -37,7 +37,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Body).decode
 
 
-class Takers:
+class Recipients:
     """The events of a stretch that somebody takes, in order, and who does."""
 
     __slots__ = ("_ends", "_numbers", "positions", "unsure")
@@ -75,7 +75,7 @@ class Takers:
         return found
 
 
-def encode_takers(
+def encode_recipients(
     low: int,
     positions: Sequence[int],
     takers: Sequence[Sequence[int]],
@@ -96,8 +96,8 @@ def encode_takers(
     )
 
 
-def decode_takers(low: int, data: bytes) -> Takers:
-    """What `encode_takers` was given; `NotDecodableError` for anything else."""
+def decode_recipients(low: int, data: bytes) -> Recipients:
+    """What `encode_recipients` was given; `NotDecodableError` for anything else."""
     try:
         body = _decode(data)
         if body.format != FORMAT:
@@ -109,7 +109,7 @@ def decode_takers(low: int, data: bytes) -> Takers:
             raise ValueError("its parts do not fit together")
     except (msgspec.DecodeError, ValueError) as error:
         raise NotDecodableError("the takers of a stretch", why=str(error)) from None
-    return Takers([low + each for each in distances], ends, numbers, frozenset(body.unsure))
+    return Recipients([low + each for each in distances], ends, numbers, frozenset(body.unsure))
 
 
 def _packed(code: str, values: list[int]) -> bytes:

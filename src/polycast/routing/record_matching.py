@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from polycast.events import Record
-    from polycast.routing.context_matcher import Attention, Audience, Entry
+    from polycast.routing.context_matcher import PlannedRoute, Projection, RouteIndex
     from polycast.routing.evaluable import Effort
     from polycast.stores import Stored
     from polycast.typesystem import Registry
 
-__all__ = ["Asking", "Failure", "Found", "Sight"]
+__all__ = ["ContextMatch", "MatchBatch", "MatchFailure", "MatchResult"]
 
 
 FIRST = 20_000  # bytes of records that are asked about before the clock is looked at
@@ -31,7 +31,7 @@ PIECE = 1_000  # that a record counts for besides its payload
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class MatchFailure:
     """An event that a route could not be asked about."""
 
     name: str  # of the subscription
@@ -41,12 +41,12 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Found:
+class MatchResult:
     """Who takes some events: those that somebody takes, in order."""
 
     positions: list[int] = field(default_factory=list)
     takers: list[Sequence[int]] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[MatchFailure] = field(default_factory=list)
     decoded: int = 0
     """How many payloads were looked into."""
     unsure: set[int] = field(default_factory=set)  # besides those of the plan
@@ -55,13 +55,13 @@ class Found:
 Decoded = tuple[list[Any], list[int], list[int]]  # events, where they are, and where none is
 
 
-class Asking:
+class MatchBatch:
     """Some records, and what is found out about them."""
 
     def __init__(self, records: Sequence[Stored]) -> None:
         self.records = records
         self.takers: list[Sequence[int]] = [()] * len(records)
-        self.found = Found()
+        self.found = MatchResult()
         self.decoded: dict[object, Decoded] = {}  # for all contexts that see the same form
 
     def give(self, place: int, numbers: Sequence[int]) -> None:
@@ -89,9 +89,9 @@ class Asking:
     def fail(self, name: str, place: int, error: BaseException) -> None:
         """A subscription could not be asked about a record."""
         stored, reason = self.records[place], "".join(traceback.format_exception(error)).rstrip()
-        self.found.failures.append(Failure(name, stored.position, stored.record, reason))
+        self.found.failures.append(MatchFailure(name, stored.position, stored.record, reason))
 
-    def finished(self) -> Found:
+    def finished(self) -> MatchResult:
         """What was found."""
         pairs = zip(self.records, self.takers, strict=True)
         self.found.positions = [stored.position for stored, who in pairs if who]
@@ -100,13 +100,13 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Sight:
+class ContextMatch:
     """How records of one class on one topic are seen from a context, by those who may want them."""
 
     registry: Registry
-    entries: Mapping[int, Entry]
-    audience: Audience
-    attention: Attention
+    entries: Mapping[int, PlannedRoute]
+    audience: RouteIndex
+    attention: Projection
     context: str | None
     rooted: bool
     """Whether it is the root form that is looked at."""
@@ -128,7 +128,7 @@ class Sight:
             return self.all_of
         return self.audience.matcher.covering(self.cls, topic=self.topic)
 
-    def ask(self, asking: Asking, places: list[int]) -> None:
+    def ask(self, asking: MatchBatch, places: list[int]) -> None:
         """Ask about the records at some places.
 
         They are decoded as far as filters look at them, and not at all if there is no filter; a
@@ -139,7 +139,7 @@ class Sight:
         else:
             self.give_all(asking, places, sure=self.sure)
 
-    def give_all(self, asking: Asking, places: list[int], *, sure: bool = False) -> None:
+    def give_all(self, asking: MatchBatch, places: list[int], *, sure: bool = False) -> None:
         """Let all have them who may want them, without asking filters."""
         if not sure:
             asking.found.unsure.update(self.covering)
@@ -147,7 +147,7 @@ class Sight:
             asking.give(place, self.covering)
 
     def ask_within(
-        self, asking: Asking, places: list[int], seconds: float, *, steps: float
+        self, asking: MatchBatch, places: list[int], seconds: float, *, steps: float
     ) -> None:
         """The same for about so much processor time; then whoever may want a record gets it.
 
@@ -164,7 +164,7 @@ class Sight:
             asked = set(small[:at])
             self.give_all(asking, [each for each in places if each not in asked])
 
-    def _look(self, asking: Asking, places: list[int]) -> None:
+    def _look(self, asking: MatchBatch, places: list[int]) -> None:
         events, good = self._decoded(asking, places)
         if self.translate is not None:
             events, good = self._translated(self.translate, events, good, asking)
@@ -178,7 +178,7 @@ class Sight:
         for place, numbers in zip(good, answers, strict=True):
             asking.give(place, numbers)
 
-    def _decoded(self, asking: Asking, places: list[int]) -> tuple[list[Any], list[int]]:
+    def _decoded(self, asking: MatchBatch, places: list[int]) -> tuple[list[Any], list[int]]:
         """The events at some places, and where they are."""
         those = [asking.records[place].record for place in places]
         if self.rooted:
@@ -216,7 +216,11 @@ class Sight:
         return events, good, bad
 
     def _translated(
-        self, translate: Callable[[Any], Any], events: list[Any], places: list[int], asking: Asking
+        self,
+        translate: Callable[[Any], Any],
+        events: list[Any],
+        places: list[int],
+        asking: MatchBatch,
     ) -> tuple[list[Any], list[int]]:
         """Events as the context sees them; one for which a function raises is a dead letter."""
         seen, good = [], []
@@ -228,7 +232,7 @@ class Sight:
                 asking.fail(letter_name(self.context or ""), place, error)
         return seen, good
 
-    def _ask_each(self, event: Any, place: int, asking: Asking) -> list[int]:
+    def _ask_each(self, event: Any, place: int, asking: MatchBatch) -> list[int]:
         """Ask about one event, route by route: one that breaks does not harm the others."""
         numbers = []
         for number in self.audience.matcher.covering(type(event), topic=self.topic):

@@ -13,11 +13,11 @@ from polycast.errors import NotDecodableError
 from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.events.isolation import Copies, is_fixed
-from polycast.routing.dispatcher import Dispatcher, Lane
-from polycast.routing.publish import ROUNDS, Asking
+from polycast.routing.dispatcher import Dispatcher, RouteKey
+from polycast.routing.publish import ROUNDS, RecipientQuery
 from polycast.routing.publish_codegen import Route
 from polycast.routing.store_publisher import StorePublisher
-from polycast.routing.translation import Sight
+from polycast.routing.translation import EventViews
 from polycast.stores import Entry, Publisher, Stored, Undecodable
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from polycast.events import Record, Root
     from polycast.routing.plan import Target
     from polycast.routing.publish import Hit
-    from polycast.routing.publish_metadata import Label
+    from polycast.routing.publish_metadata import PublishMetadata
     from polycast.stores import EventType, Receipt, Store
     from polycast.typesystem import Registry
 
@@ -72,21 +72,21 @@ class StoredDispatcher(Dispatcher):
 
     # -- publishing --------------------------------------------------------------------------------
 
-    def _make(self, cls: type, lane: Lane) -> Route:
+    def _make(self, cls: type, lane: RouteKey) -> Route:
         del cls
         return Route(partial(self.post, label=lane.label()), CellType(False))
 
-    def post_many(self, events: list[Any], label: Label) -> list[Receipt]:
+    def post_many(self, events: list[Any], label: PublishMetadata) -> list[Receipt]:
         """Append all or nothing; return when that is synced."""
         return self.publishing.post_many(events, label)
 
     def root_now(self, stored: Stored) -> Root | None:
         """What an event that could not leave its context is in the root, as contexts are now.
 
-        None if it is not known here, or still cannot leave; `Astray` if a function raises.
+        None if it is not known here, or cannot leave; `TranslationFailed` if a function raises.
         """
         record, event = stored.record, self.entry(stored).event
-        known = record.context is not None and self.crossing.member(record.context, None)
+        known = record.context is not None and self.translation.member(record.context, None)
         if not known or isinstance(event, Undecodable):
             return None
         return self.publishing.root_form(event, record)
@@ -107,7 +107,9 @@ class StoredDispatcher(Dispatcher):
             return []
         found = []
         for event in events:
-            asking = Asking(Sight(event, context, self.crossing), self.crossing.era)
+            asking = RecipientQuery(
+                EventViews(event, context, self.translation), self.translation.era
+            )
             self._ask(asking, parties[type(event)], topic)
             found.append(asking.hits)
         return found
@@ -206,7 +208,7 @@ class StoredDispatcher(Dispatcher):
         if root is None:
             return None
         cls = self.class_of(Stored(stored.position, root))
-        return self.crossing.becomes(cls, None, context, stored.position)
+        return self.translation.becomes(cls, None, context, stored.position)
 
     def entry_in(self, stored: Stored, context: str | None, *, again: bool = False) -> Entry | None:
         """The event of a record as a context sees it; None if it does not get there."""
@@ -251,11 +253,11 @@ class StoredDispatcher(Dispatcher):
         known: dict[str | None, Entry | None] = {}
         hits: list[tuple[Target, object, Entry]] | None = None
         rounds = 0
-        with ExitStack() as calm:
+        with ExitStack() as held:
             while hits is None:
                 rounds += 1
                 if rounds == ROUNDS:
-                    calm.enter_context(self.calm.asked_for())
+                    held.enter_context(self.starvation_guard.hold_changes())
                 hits = self._bring_once(stored, known)
         for target, _, _ in hits:
             target.wake()

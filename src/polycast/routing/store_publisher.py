@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOptionError, PublishUnknownError, StoreFailedError
 from polycast.events import MSGPACK, Identity, Root, codec_for
-from polycast.routing.passed_on import PassedOn
-from polycast.routing.submissions import SubmissionQueue
-from polycast.routing.translation import Astray, Gone, letter_name, reason_of
+from polycast.routing.submissions import CallbackPublications, SubmissionQueue
+from polycast.routing.translation import ContextRemoved, TranslationFailed, letter_name, reason_of
 from polycast.stores import Receipt, Run, Stray
 from polycast.stores.entry import GivenReceipt
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.events import EncodedRun, Record
-    from polycast.routing.publish_metadata import Label
+    from polycast.routing.publish_metadata import PublishMetadata
     from polycast.routing.store_dispatcher import StoredDispatcher
     from polycast.routing.submissions import Waiting
     from polycast.stores import Publisher, Store
@@ -77,7 +76,7 @@ class StorePublisher:
         self._in_line = threading.RLock()  # who has it takes a sequence and submits
         self._described = 0  # descriptions that the store was told, in the order they came
         self.is_called_back: Callable[[], bool] = bool  # whether a callback publishes
-        self._passed_on = PassedOn(router.advanced)
+        self._passed_on = CallbackPublications(router.advanced)
 
     def locks(self) -> list[Any]:
         """What a thread may hold in the midst of publishing."""
@@ -88,7 +87,7 @@ class StorePublisher:
         """The newest position of what callbacks have published."""
         return self._passed_on.newest
 
-    def post_many(self, events: list[Any], label: Label) -> list[Receipt]:
+    def post_many(self, events: list[Any], label: PublishMetadata) -> list[Receipt]:
         """Append all or nothing; return when that is synced."""
         if not events:
             return []
@@ -101,11 +100,13 @@ class StorePublisher:
             self._router.refuse()
             self._router.reserve(targets, room)
             receipts = self.wait(self._submit(events, label, waits=True))
-            if not self._router.turn.is_mine():  # it may be this thread that routes
+            if not self._router.inline_lock.is_mine():  # it may be this thread that routes
                 self._router.wait_until_routed(receipts[-1].position)
         return receipts
 
-    def submit(self, events: list[Any], label: Label, *, waits: bool = True) -> Submission:
+    def submit(
+        self, events: list[Any], label: PublishMetadata, *, waits: bool = True
+    ) -> Submission:
         """Take the next places of this publisher; the receipts come when all is synced.
 
         Who does not wait for them in its thread is held to what the store has room for.
@@ -113,11 +114,11 @@ class StorePublisher:
         self._router.check_free("publish()")
         return self._submit(events, label, waits=waits)
 
-    def _submit(self, events: list[Any], label: Label, *, waits: bool) -> Submission:
+    def _submit(self, events: list[Any], label: PublishMetadata, *, waits: bool) -> Submission:
         self._router.refuse()
         for cls in set(map(type, events)):
             self._router.admit(cls)
-        astray: dict[int, Astray] = {}
+        astray: dict[int, TranslationFailed] = {}
         encoded: list[tuple[EncodedRun, Any]]
         if label.context is None:
             encoded = [(run, ()) for run in MSGPACK.encode_runs(events, registry=self._registry)]
@@ -146,7 +147,7 @@ class StorePublisher:
         return self._store.submit(runs, astray=strays)
 
     def _rooted(
-        self, events: list[Any], context: str, astray: dict[int, Astray]
+        self, events: list[Any], context: str, astray: dict[int, TranslationFailed]
     ) -> list[tuple[EncodedRun, Within]]:
         """Events of a context, with what they are in the root."""
         found: list[tuple[EncodedRun, Within]] = []
@@ -158,7 +159,7 @@ class StorePublisher:
                 way = ways[type(event)] = self._way_out(type(event), context)
             try:
                 forms.append(way(event))
-            except Astray as error:
+            except TranslationFailed as error:
                 astray[number] = error
                 forms.append(None)
         pairs = zip(events, forms, strict=True)
@@ -181,21 +182,21 @@ class StorePublisher:
 
     def _way_out(self, cls: type, context: str) -> Callable[[Any], Any]:
         """What makes root forms of events; `OWN` if that is itself, None if it cannot leave."""
-        crossing = self._router.crossing
-        there = crossing.becomes(cls, context, None)
+        translation = self._router.translation
+        there = translation.becomes(cls, context, None)
         if there is None:
-            return lambda event: crossing.leaves(type(event), context)  # which counts it
-        if there is cls and not crossing.is_mapped(cls, context):
+            return lambda event: translation.leaves(type(event), context)  # which counts it
+        if there is cls and not translation.is_mapped(cls, context):
             return lambda event: OWN
         try:
-            return crossing.way_out(context)
-        except Gone:
+            return translation.way_out(context)
+        except ContextRemoved:
             return lambda event: None
 
     def root_form(self, event: Any, record: Record) -> Root | None:
-        """What an event of a context is in the root now, as a store keeps it; `Astray` if it fails.
+        """The root form of an event, by its context as it is now, as a store keeps it.
 
-        None if it cannot leave its context.
+        None if it cannot leave its context; `TranslationFailed` if a function raises.
         """
         assert record.context is not None
         form = self._way_out(type(event), record.context)(event)

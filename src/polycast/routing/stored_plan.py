@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.filters import Filter
 from polycast.matching import Definition, Selector, TopicPattern
-from polycast.routing.context_matcher import Attention, Audience, Entry
+from polycast.routing.context_matcher import PlannedRoute, Projection, RouteIndex
 from polycast.routing.context_versions import ContextHistory
 from polycast.routing.evaluable import is_ambiguous
-from polycast.routing.filter_cache import Askable, Outcome
-from polycast.routing.record_matching import Asking, Failure, Found, Sight
+from polycast.routing.filter_cache import EvaluableFilter, FilterCache
+from polycast.routing.record_matching import ContextMatch, MatchBatch, MatchFailure, MatchResult
 from polycast.stores.values import PushedFilter
 from polycast.typesystem import (
     Registry,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Budget",
     "DescribedSelector",
-    "Failure",
-    "Form",
-    "Found",
+    "MatchFailure",
+    "MatchResult",
+    "RecordForm",
     "RoutingPlan",
     "class_named",
     "load",
@@ -49,7 +49,7 @@ __all__ = [
 # The hash of a class, a topic, a codec, the publisher's context, the hash of the root form, and
 # between which turns of contexts it is.
 MOST_SIGHTS = 4_096  # that are remembered
-Seat = tuple[str | None, str | None]  # a context, and a party
+IndexKey = tuple[str | None, str | None]  # a context, and a party
 Key = tuple[str, str | None, str, str | None, str | None, int]
 
 
@@ -76,7 +76,7 @@ class DescribedSelector(Selector[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class RecordForm:
     """What records are in a context."""
 
     record: Record
@@ -121,31 +121,31 @@ class RoutingPlan:
     ) -> None:
         self.registry = registry
         self._function, self._budget = function, budget
-        self._audiences: dict[Seat, Audience] = {}  # one for each context and party
-        self._entries: dict[int, Entry] = {}
+        self._audiences: dict[IndexKey, RouteIndex] = {}  # one for each context and party
+        self._entries: dict[int, PlannedRoute] = {}
         self.contexts = ContextHistory(registry, function)
         self._unsure: dict[int, None] = {}
         self._unsure_told: frozenset[int] | None = None
         longest = sys.maxsize if budget is None else budget.longest
         named, weighs = partial(class_named, registry), budget is not None
-        self._askable = Askable(registry, named, longest=longest, weighs=weighs)
+        self._askable = FilterCache(registry, named, longest=longest, weighs=weighs)
         self._learnt = 0  # descriptions of the store
         self._waiting = Counter[str | None]()  # filters of each party that are looked at again
         self._classes: dict[str, type] = {}
         self._ambiguous: dict[str, bool] = {}
-        self._sights: dict[Key, list[Sight]] = {}
+        self._sights: dict[Key, list[ContextMatch]] = {}
 
     def __len__(self) -> int:
         """How many routes are in effect."""
         return len(self._entries)
 
     @property
-    def entries(self) -> Mapping[int, Entry]:
+    def entries(self) -> Mapping[int, PlannedRoute]:
         """The routes in effect, compiled, by their numbers."""
         return MappingProxyType(self._entries)
 
     @property
-    def audiences(self) -> Mapping[Seat, Audience]:
+    def audiences(self) -> Mapping[IndexKey, RouteIndex]:
         """Those who listen, by their contexts and parties."""
         return MappingProxyType(self._audiences)
 
@@ -219,7 +219,7 @@ class RoutingPlan:
         try:
             where, sure, effort = self._filter(route.number, definition)
             about = (route, definition, selector, where, sure)
-            self._enter(Entry(*about, party=party, effort=effort))
+            self._enter(PlannedRoute(*about, party=party, effort=effort))
         except BaseException:
             self._askable.remove(route.number)
             raise
@@ -248,10 +248,10 @@ class RoutingPlan:
         self._unsure.pop(number, None)
         self._changed()
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: PlannedRoute) -> None:
         number = entry.route.number
         seat = entry.definition.context, entry.party
-        self._audiences.setdefault(seat, Audience()).add(entry)
+        self._audiences.setdefault(seat, RouteIndex()).add(entry)
         self._entries[number] = entry
         if not entry.sure:
             self._unsure[number] = None
@@ -308,18 +308,20 @@ class RoutingPlan:
         unknown = self.registry.described(wanted.hash) is None
         return unknown and self.registry.resolve(wanted.name, version=wanted.version) is None
 
-    def _filter(self, number: int, definition: Definition) -> Outcome:
+    def _filter(self, number: int, definition: Definition) -> EvaluableFilter:
         """What can be asked here, and whether that is all."""
         if any(map(self._is_private, definition.types)):
-            return Outcome(None, is_whole=False)  # its fields mean what only the subscriber knows
+            return EvaluableFilter(
+                None, is_whole=False
+            )  # its fields mean what only the subscriber knows
         if definition.filter is None and definition.function is None:
-            return Outcome(None, is_whole=definition.where is None)
+            return EvaluableFilter(None, is_whole=definition.where is None)
         function = self._function(definition.function) if definition.function else None
         if function is not None:
-            return Outcome(Filter(function), is_whole=True)
+            return EvaluableFilter(Filter(function), is_whole=True)
         return self._asked_of(definition, self._askable.add(number, definition.filter))
 
-    def _asked_of(self, definition: Definition, outcome: Outcome) -> Outcome:
+    def _asked_of(self, definition: Definition, outcome: EvaluableFilter) -> EvaluableFilter:
         """The same, for a definition that may have more to ask."""
         return outcome._replace(is_whole=outcome.is_whole and not definition.partial)
 
@@ -343,14 +345,14 @@ class RoutingPlan:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def find(self, records: Sequence[Stored], *, party: str | None = None) -> Found:
+    def find(self, records: Sequence[Stored], *, party: str | None = None) -> MatchResult:
         """Who takes each of some records, which are in log order; with a party, who of that.
 
         A record that cannot be decoded goes to all whose types cover it. Of a class that is not
         here, only what filters look at is decoded: if something else in it is broken, the filters
         decide all the same, and the subscriber finds out. If nobody has a filter, nothing is.
         """
-        asking = Asking(records)
+        asking = MatchBatch(records)
         turn = self.contexts.turn
         keys = [_key(stored.record, turn(stored.position)) for stored in records]
         groups: dict[Key, list[int]] = {key: [] for key in keys}
@@ -365,7 +367,7 @@ class RoutingPlan:
                     self._ask(sight, asking, places)
         return asking.finished()
 
-    def _ask(self, sight: Sight, asking: Asking, places: list[int]) -> None:
+    def _ask(self, sight: ContextMatch, asking: MatchBatch, places: list[int]) -> None:
         if self._waiting[sight.party]:
             sight.give_all(asking, places)
             return
@@ -377,7 +379,7 @@ class RoutingPlan:
         sight.ask_within(asking, places, allowance, steps=self._budget.steps)
         self._budget.spend(sight.party, thread_time() - began)
 
-    def _seen(self, key: Key, first: Stored) -> list[Sight]:
+    def _seen(self, key: Key, first: Stored) -> list[ContextMatch]:
         """From where such records are seen by anybody who can want them."""
         known = self._sights.get(key)
         if known is None:
@@ -388,7 +390,7 @@ class RoutingPlan:
             known = self._sights[key] = seen
         return known
 
-    def form(self, context: str | None, stored: Stored) -> Form | None:
+    def form(self, context: str | None, stored: Stored) -> RecordForm | None:
         """What a record, and each that is like it, is in a context; None if it is not there."""
         record: Record | None = stored.record
         rooted = stored.record.context != context
@@ -401,7 +403,7 @@ class RoutingPlan:
         if rooted and context is not None:
             kept = self.contexts.kept(context, stored.position)
             if kept is None and self.contexts.is_there(context, stored.position):
-                return Form(record, None, rooted, sure=False)
+                return RecordForm(record, None, rooted, sure=False)
             if kept is None or cls is None:
                 return None
             incoming, sure = kept.member.incoming, sure and kept.is_whole and kept.is_pure
@@ -410,9 +412,9 @@ class RoutingPlan:
             cls = incoming.becomes(cls)
             if cls is None:
                 return None
-        return Form(record, cls, rooted, translate, sure)
+        return RecordForm(record, cls, rooted, translate, sure)
 
-    def _sight(self, seat: Seat, first: Stored) -> Sight | None:
+    def _sight(self, seat: IndexKey, first: Stored) -> ContextMatch | None:
         context, party = seat
         form = self.form(context, first)
         if form is None:
@@ -425,9 +427,9 @@ class RoutingPlan:
             return None
         about = (audience, attention, context, form.rooted, form.cls, topic)
         how = (form.translate, form.sure)
-        return Sight(self.registry, self._entries, *about, *how, party=party)
+        return ContextMatch(self.registry, self._entries, *about, *how, party=party)
 
-    def _blind(self, context: str, party: str | None, record: Record) -> Sight | None:
+    def _blind(self, context: str, party: str | None, record: Record) -> ContextMatch | None:
         """How a context sees records that cannot be made out here: all there may want them."""
         there = [
             number
@@ -436,9 +438,11 @@ class RoutingPlan:
             and each.selector.covers_topic(record.topic)
         ]
         audience = self._audiences[context, party]
-        attention = Attention(filtered=False, names=None)
+        attention = Projection(filtered=False, names=None)
         about = (audience, attention, context, True, object, record.topic)
-        return Sight(self.registry, self._entries, *about, sure=False, all_of=there, party=party)
+        return ContextMatch(
+            self.registry, self._entries, *about, sure=False, all_of=there, party=party
+        )
 
     def class_of(self, record: Record) -> type:
         """The class of a record here; `object` if nobody has described it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from concurrent.futures import Future
@@ -15,10 +16,37 @@ from polycast.locks import InterruptibleFuture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from threading import Condition
 
     from polycast.stores import Run, Stray
 
-__all__ = ["SubmissionQueue", "Waiting"]
+__all__ = ["CallbackPublications", "SubmissionQueue", "Waiting"]
+
+
+class CallbackPublications:
+    """The newest position of it; of some that is not known yet."""
+
+    def __init__(self, lock: Condition) -> None:
+        self.newest = 0  # as long as some is not known, none is newer
+        self._lock = lock
+        self._known = self._under_way = 0
+
+    def begin(self, positions: Future[list[int]]) -> None:
+        """Something more is on its way into the log."""
+        with self._lock:
+            self._under_way += 1
+            self.newest = sys.maxsize
+        positions.add_done_callback(self._end)
+
+    def _end(self, positions: Future[list[int]]) -> None:
+        """It is in the log, or never will be."""
+        with self._lock:
+            self._under_way -= 1
+            if not positions.cancelled() and positions.exception() is None:
+                self._known = max([self._known, *positions.result()])
+            if not self._under_way:
+                self.newest = self._known
+
 
 _OVERHEAD = 500  # bytes that an event takes besides its payload
 

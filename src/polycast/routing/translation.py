@@ -3,22 +3,76 @@
 from __future__ import annotations
 
 import traceback
+from bisect import bisect_right
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
 from polycast.events.isolation import copied
-from polycast.routing.memory_context_versions import Eras
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Mapping
+
+    from polycast.contexts import FederationMember
+
+    Versions = tuple[
+        tuple[int, FederationMember | None], ...
+    ]  # from where on; None: it is not there
+    from collections.abc import Callable, Collection
 
     from polycast.contexts import Federation, FederationMember
     from polycast.routing.plan import Plan, Target
 
-    Party = tuple[str | None, tuple[Target, ...]]  # a context, and who can want an event there
+    Candidates = tuple[str | None, tuple[Target, ...]]  # a context, and who can want an event there
 
-__all__ = ["Astray", "Crossing", "Gone", "Sight", "context_of_letter", "letter_name", "reason_of"]
+__all__ = [
+    "ContextRemoved",
+    "ContextTranslation",
+    "EventViews",
+    "MemoryContextVersions",
+    "TranslationFailed",
+    "context_of_letter",
+    "letter_name",
+    "reason_of",
+]
+
+
+class MemoryContextVersions:
+    """Contexts by position, as far back as somebody can ask for.
+
+    The first version of a context is for all that was before it, too: as over a store.
+    """
+
+    def __init__(self) -> None:
+        self._versions: dict[str, Versions] = {}  # replaced, and never changed
+
+    def turn(self, members: Mapping[str, FederationMember], start: int, oldest: int) -> None:
+        """Contexts have changed from a position on; nobody asks for what is before the oldest."""
+        found: dict[str, Versions] = {}
+        for name in dict.fromkeys((*self._versions, *members)):
+            # One that begins where the next does was never in effect.
+            versions = tuple(each for each in self._versions.get(name, ()) if each[0] < start)
+            member = members.get(name)
+            if member is not (versions[-1][1] if versions else None):
+                versions = (*versions, (start, member))
+            if versions:
+                found[name] = versions[_last_begun(versions, oldest) :]
+        self._versions = found
+
+    def member(self, name: str, at: int) -> FederationMember | None:
+        """A context at a position; None if it was not there."""
+        versions = self._versions.get(name)
+        return versions[_last_begun(versions, at)][1] if versions else None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._versions.values()))
+
+
+def _last_begun(versions: Versions, position: int) -> int:
+    """Which of the versions is in effect at a position."""
+    return max(0, bisect_right(versions, position, key=itemgetter(0)) - 1)
+
 
 _PREFIX = "context "
 
@@ -33,7 +87,7 @@ def context_of_letter(name: str) -> str | None:
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
-class Crossing:
+class ContextTranslation:
     """The contexts of one bus. None is the root; `at` is the position of an event in a log."""
 
     def __init__(self) -> None:
@@ -41,7 +95,7 @@ class Crossing:
         self.members: Mapping[str, FederationMember] = {}
         """As they are now. A route that was made with others is stale."""
         self.era = 0
-        self._eras = Eras()
+        self._eras = MemoryContextVersions()
 
     def turn(self, start: int, oldest: int) -> None:
         """Have the contexts as they are, from a position on; nothing is older than the oldest."""
@@ -63,11 +117,13 @@ class Crossing:
         """The context of a publisher; what was published before it went has a root form."""
         return self.members.get(name) if at is None else self._eras.member(name, at)
 
-    def parties(self, plan: Plan, cls: type, topic: str | None, source: str | None) -> list[Party]:
+    def parties(
+        self, plan: Plan, cls: type, topic: str | None, source: str | None
+    ) -> list[Candidates]:
         """Who can want events of a class that are published in a context, context by context."""
         if self.federation is None:
             return [(source, plan.targets(cls, topic, source))]
-        found: list[Party] = []
+        found: list[Candidates] = []
         for context in dict.fromkeys((source, *plan.contexts)):
             there = self.becomes(cls, source, context)
             targets = () if there is None else plan.targets(there, topic, context)
@@ -107,17 +163,17 @@ class Crossing:
         return member is not None and member.outgoing.mapping(cls) is not None
 
     def way_out(self, source: str, at: int | None = None) -> Callable[[Any], Any]:
-        """What brings events of a context to the root; `Astray` if a function raises."""
+        """What brings events of a context to the root; `TranslationFailed` if a function raises."""
         member = self.publisher(source, at)
         if member is None or self.federation is None:
-            raise Gone(source)
+            raise ContextRemoved(source)
         return partial(_carried, source, partial(self.federation.cross, member, member.outgoing))
 
     def way_in(self, target: str, at: int | None = None) -> Callable[[Any], Any]:
-        """What brings events of the root into a context; `Astray` if a function raises."""
+        """What brings root events into a context; `TranslationFailed` if a function raises."""
         member = self.member(target, at)
         if member is None or self.federation is None:
-            raise Gone(target)
+            raise ContextRemoved(target)
         return partial(_carried, target, partial(self.federation.cross, member, member.incoming))
 
     def way_again(self, target: str | None, at: int | None = None) -> Callable[[Any], Any] | None:
@@ -155,14 +211,14 @@ def _carried(context: str, cross: Callable[[Any], Any], event: Any) -> Any:
     try:
         return cross(event)
     except FAILURES as error:
-        raise Astray(context, error) from None
+        raise TranslationFailed(context, error) from None
 
 
-class Gone(Exception):
+class ContextRemoved(Exception):
     """A context has been removed since somebody found that an event gets there."""
 
 
-class Astray(Exception):
+class TranslationFailed(Exception):
     """A function of a context raised, so an event does not get out of it, or into it."""
 
     def __init__(self, context: str, error: BaseException) -> None:
@@ -170,19 +226,24 @@ class Astray(Exception):
         self.context, self.error = context, error
 
 
-class Sight:
+class EventViews:
     """One event, seen from several contexts; each of its forms is made once."""
 
     def __init__(
-        self, event: Any, source: str | None, crossing: Crossing, *, at: int | None = None
+        self,
+        event: Any,
+        source: str | None,
+        translation: ContextTranslation,
+        *,
+        at: int | None = None,
     ) -> None:
-        self.event, self.source, self._crossing, self._at = event, source, crossing, at
+        self.event, self.source, self._crossing, self._at = event, source, translation, at
         self._root: tuple[Any, ...] = (event,) if source is None else ()
-        self._stuck: Astray | None = None  # why there is no root form
+        self._stuck: TranslationFailed | None = None  # why there is no root form
         self._seen: dict[str, Any] | None = None
 
     def seen(self, context: str | None) -> Any:
-        """The event as a context sees it; `Astray` if a function raises."""
+        """The event as a context sees it; `TranslationFailed` if a function raises."""
         if context == self.source:
             return self.event
         if self._stuck is not None:
@@ -191,7 +252,7 @@ class Sight:
             assert self.source is not None
             try:
                 self._root = (self._crossing.way_out(self.source, self._at)(self.event),)
-            except Astray as error:
+            except TranslationFailed as error:
                 self._stuck = error
                 raise
         if context is None:

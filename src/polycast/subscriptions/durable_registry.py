@@ -465,7 +465,7 @@ class StoredRoster(Roster):
 
     def wait_until_brought(self, position: int) -> None:
         """Return when all up to a position has been brought to who wants it here."""
-        if not self.is_caught_up(position) and not self.dispatcher.turn.is_mine():
+        if not self.is_caught_up(position) and not self.dispatcher.inline_lock.is_mine():
             self.dispatcher.wait_until_routed(position)
 
     def has_unnamed(self, letter: DeadLetter) -> bool:

@@ -11,7 +11,7 @@ from polycast.config import Isolation, Settings, check_name, level_named, level_
 from polycast.errors import BadOptionError
 from polycast.events import Identity
 from polycast.matching import check_topic
-from polycast.routing.publish_metadata import Label
+from polycast.routing.publish_metadata import PublishMetadata
 
 if TYPE_CHECKING:
     from polycast.config import (
@@ -158,13 +158,13 @@ def check_dispatch(settings: Settings, callback: Callback) -> None:
         raise BadOptionError("dispatch", "inline", accepted=accepted)
 
 
-def label_of(options: Mapping[str, Any], clock: Clock, context: str | None) -> Label:
+def label_of(options: Mapping[str, Any], clock: Clock, context: str | None) -> PublishMetadata:
     """The checked options of one publish, as the dispatcher takes them."""
     for name, value in options.items():
         if name not in PublishOptions.__annotations__:
             raise BadOptionError.unknown(name, value, PublishOptions.__annotations__)
     topic, headers = options.get("topic"), options.get("headers")
-    return Label(
+    return PublishMetadata(
         None if topic is None else check_topic(topic),
         _priority(options.get("priority", 0)),
         _expiry(options.get("expires"), clock),

@@ -20,12 +20,12 @@ from polycast.routing.explanation import (
     Explanation,
     asked_in_words,
     called_in_words,
+    criteria_of,
     judged,
     meaning_of,
     opaque_in_words,
     seen_now,
     verdict_in_words,
-    wish_of,
 )
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ class Subscription(Generic[T_co]):
         self.check_home("explain()")
         if event is _NOTHING:
             return Explanation(None, tuple(self._meaning()))
-        crossing = self._roster.dispatcher.crossing
-        seen = seen_now(event, self.interest.context, crossing)
+        translation = self._roster.dispatcher.translation
+        seen = seen_now(event, self.interest.context, translation)
         if isinstance(seen, str):
             return Explanation(False, (seen, verdict_in_words(False)))
-        passes, reasons = judged(wish_of(self.interest), seen, topic)
+        passes, reasons = judged(criteria_of(self.interest), seen, topic)
         if passes:
             passes, limits = self._limits(seen, topic)
             reasons += limits
@@ -140,7 +140,7 @@ class Subscription(Generic[T_co]):
             definition,
             place=f"in effect from position {interest.start}; {self.state}",
             durable=durable,
-            is_gone=self._roster.dispatcher.crossing.is_gone(interest.context),
+            is_gone=self._roster.dispatcher.translation.is_gone(interest.context),
             wants=opaque_in_words(interest.where),
             asked=None if asked is None else asked_in_words(asked, definition, who=who),
             called=called_in_words(mailbox.settings),
@@ -170,7 +170,7 @@ class Subscription(Generic[T_co]):
         if self.interest.group is None:
             return False
         here = [each for each in self.mailbox.consumers() if each is not self._consumer]
-        wants = (judged(wish_of(each.interest), seen, topic)[0] for each in here)
+        wants = (judged(criteria_of(each.interest), seen, topic)[0] for each in here)
         return any(wants) or self._roster.has_members_elsewhere(self.mailbox)
 
     def _routed(self) -> str:

@@ -34,7 +34,7 @@ from polycast.errors import (
 )
 from polycast.locks import check_free
 from polycast.log_reader.history import History
-from polycast.routing.translation import Astray, context_of_letter, reason_of
+from polycast.routing.translation import TranslationFailed, context_of_letter, reason_of
 from polycast.subscriptions.options import check_dispatch
 from polycast.subscriptions.subscription import Subscription
 
@@ -190,7 +190,7 @@ class Roster:
         with ExitStack() as locked:
             # All up to a position is in the log only while nobody is publishing in line.
             if since is not None or replace:
-                locked.enter_context(self.dispatcher.turn.hold())
+                locked.enter_context(self.dispatcher.inline_lock.hold())
             locked.enter_context(self._lock)
             known = self._known(interest, replace=replace)
             mailbox = known if known is not None else self._new(interest, settings)
@@ -405,7 +405,7 @@ class Roster:
             contexts = dict.fromkeys(box.interest.context for box in boxes)
             try:
                 seen = {context: self._history.seen_now(letter, context) for context in contexts}
-            except Astray as found:
+            except TranslationFailed as found:
                 stay[id(letter)] = self._once_more(letter, found.error)
                 continue
             for box in boxes:

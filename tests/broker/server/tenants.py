@@ -24,7 +24,7 @@ from polycast.broker.wire.messages import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import Identity, Root, encode_record
 from polycast.matching.definitions import Definition, SelectedType
-from polycast.routing.recipients import encode_takers
+from polycast.routing.recipients import encode_recipients
 from polycast.stores import (
     Advert,
     Draft,
@@ -182,7 +182,7 @@ class World:
         """The pipeline has found that each event goes to its owner's subscription."""
         token = tx.take_routing().token
         rows = sorted((each.position, [each.route]) for each in self.things.values())
-        body = encode_takers(1, [at for at, _ in rows], [takers for _, takers in rows])
+        body = encode_recipients(1, [at for at, _ in rows], [takers for _, takers in rows])
         assert tx.advance([Stretch(1, 4, body)], token=token)
 
     def theirs_around(self, step: Step, role: str, tx: Transaction) -> tuple[list[str], list[str]]:

@@ -31,7 +31,7 @@ from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.calls import ASKED, CALLS, ERRANDS, READ, READS, STEPS, RemoteMethod
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import FromClient, Step
-from polycast.routing.recipients import decode_takers
+from polycast.routing.recipients import decode_recipients
 from polycast.stores import Stretch, Transaction
 
 
@@ -214,7 +214,7 @@ def tells(world: World, verb: str, answer: Any, things: Things) -> bool:
     data = answer if isinstance(answer, bytes) else encode_result(answer)
     if verb == "stretches":
         body = msgspec.msgpack.decode(data, type=list[Stretch])[0]
-        return things.route in decode_takers(1, body.takers).by_route()
+        return things.route in decode_recipients(1, body.takers).by_route()
     if verb == "count_letters":
         return int(msgspec.msgpack.decode(data)) > 0
     if verb == "find":

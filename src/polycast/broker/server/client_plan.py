@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from polycast.broker.server.encoding_cache import RoutedBatch
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.request_limits import parts_of
-from polycast.routing.stored_plan import Found, RoutingPlan
+from polycast.routing.stored_plan import MatchResult, RoutingPlan
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry
 
@@ -172,15 +172,15 @@ class ClientPlan:
         }
         return [stored for stored in records if stored.position in wanted]
 
-    def _match(self, records: Sequence[Stored], party: str | None) -> Found:
+    def _match(self, records: Sequence[Stored], party: str | None) -> MatchResult:
         """Match records; one that breaks the plan goes to all clients, which find out why."""
         try:
             return self._plan.find(records, party=party)
         except Exception as error:
             if len(records) == 1:
                 _log.error("position %d goes to all: %r", records[0].position, error)
-                return Found([records[0].position], [sorted(self._recipients)])
-        found = Found()
+                return MatchResult([records[0].position], [sorted(self._recipients)])
+        found = MatchResult()
         for record in records:
             one = self._match([record], party)
             found.positions += one.positions

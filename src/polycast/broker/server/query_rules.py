@@ -14,7 +14,7 @@ from polycast.broker.server.publisher_owners import (
     subscriptions_of,
 )
 from polycast.errors import NotDecodableError
-from polycast.routing.recipients import decode_takers, encode_takers
+from polycast.routing.recipients import decode_recipients, encode_recipients
 from polycast.routing.translation import context_of_letter, letter_name
 from polycast.stores import Stretch
 
@@ -89,13 +89,13 @@ def _of_routes(stretch: Stretch, mine: set[int]) -> Stretch:
     if not stretch.takers:
         return stretch
     try:
-        takers = decode_takers(stretch.low, stretch.takers)
+        takers = decode_recipients(stretch.low, stretch.takers)
     except NotDecodableError:
         return Stretch(stretch.low, stretch.high, _NOT_KNOWN)
     rows = [(at, [number for number in numbers if number in mine]) for at, numbers in takers]
     rows = [row for row in rows if row[1]]
     positions, numbers = [at for at, _ in rows], [row for _, row in rows]
-    body = encode_takers(stretch.low, positions, numbers, takers.unsure & mine)
+    body = encode_recipients(stretch.low, positions, numbers, takers.unsure & mine)
     return Stretch(stretch.low, stretch.high, body)
 
 
