@@ -8,7 +8,7 @@ import threading
 from abc import get_cache_token
 from functools import partial
 from types import CellType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from polycast.errors import NotAvailableError
@@ -36,7 +36,7 @@ from polycast.routing.publish_codegen import (
     make_route,
     names_for,
 )
-from polycast.routing.publish_metadata import PublishMetadata
+from polycast.routing.publish_metadata import PublishMetadata, RouteKey
 from polycast.routing.translation import ContextRemoved
 from polycast.stores import Entry, Receipt
 
@@ -50,17 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["Dispatcher"]
 
 TOPICS_KEPT = 4_096
-
-
-class RouteKey(NamedTuple):
-    """How events come: on a topic, from a publisher in a context."""
-
-    topic: str | None
-    source: str | None = None
-
-    def label(self) -> PublishMetadata:
-        """What is said of events that come so."""
-        return PublishMetadata(self.topic, context=self.source)
 
 
 class Dispatcher(Posting):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from polycast.events import Identity
 
-__all__ = ["PublishMetadata"]
+__all__ = ["PublishMetadata", "RouteKey"]
 
 
 class PublishMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -24,3 +24,14 @@ class PublishMetadata(msgspec.Struct, frozen=True, gc=False):
     given: Identity | None = None
     """The identity of one that may have been published before."""
     context: str | None = None  # the publisher's; None is the root
+
+
+class RouteKey(NamedTuple):
+    """How events come: on a topic, from a publisher in a context."""
+
+    topic: str | None
+    source: str | None = None
+
+    def label(self) -> PublishMetadata:
+        """What is said of events that come so."""
+        return PublishMetadata(self.topic, context=self.source)

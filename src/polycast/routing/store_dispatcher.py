@@ -13,7 +13,7 @@ from polycast.errors import NotDecodableError
 from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.events.isolation import Copies, is_fixed
-from polycast.routing.dispatcher import Dispatcher, RouteKey
+from polycast.routing.dispatcher import Dispatcher
 from polycast.routing.publish import ROUNDS, RecipientQuery
 from polycast.routing.publish_codegen import Route
 from polycast.routing.store_publisher import StorePublisher
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from polycast.events import Record, Root
     from polycast.routing.plan import Target
     from polycast.routing.publish import Hit
-    from polycast.routing.publish_metadata import PublishMetadata
+    from polycast.routing.publish_metadata import PublishMetadata, RouteKey
     from polycast.stores import EventType, Receipt, Store
     from polycast.typesystem import Registry
 
