@@ -103,8 +103,6 @@ class Dispatcher(Posting):
         """The newest position of what callbacks have published, if that is not routed at once."""
         return 0
 
-    # -- changing the plan ---------------------------------------------------------------------
-
     def add(self, target: Target, begin: Callable[[int], None]) -> None:
         """Put a target into the plan; `begin` is told the first position it is meant for."""
         self.starvation_guard.wait()
@@ -223,8 +221,6 @@ class Dispatcher(Posting):
                 self.context_routes[lane.source].pop(cls, None)
             elif lane.topic is not None:
                 self.topic_routes.pop((cls, lane.topic), None)
-
-    # -- routes ----------------------------------------------------------------------------------
 
     def route(
         self, cls: type, topic: str | None, source: str | None = None
