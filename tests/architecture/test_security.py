@@ -70,6 +70,7 @@ COMPILERS = {
 """Modules that make code: everything that goes into its text is ours or was made a literal."""
 
 IMPORTERS = {
+    "polycast/cli/command_line.py": "commands, by the keys of a table of its own",
     "polycast/registered_names.py": "the one place where names become things",
 }
 FINDERS = {

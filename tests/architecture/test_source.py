@@ -28,7 +28,7 @@ GENERATORS = {
 }
 
 # Where text goes to a log or a terminal, and is made plain first: see `polycast.text`.
-MOUTHS = {"polycast/plain_text.py", "polycast/cli/terminal.py", "polycast/cli/service.py"}
+MOUTHS = {"polycast/plain_text.py", "polycast/cli/terminal.py", "polycast/cli/serve.py"}
 
 # Folders of somebody's machine. The names stand alone so that this file does not match itself.
 MACHINE_FOLDERS = ("work", "root", "home", "Users")

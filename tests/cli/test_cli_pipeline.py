@@ -18,14 +18,14 @@ import pytest
 from shop_events import Later, Sale, url
 
 import polycast as pc
-from polycast.cli.pipeline_run import StopRequest
-from polycast.cli.progress import (
+from polycast.cli.pipeline import (
     LiveProgress,
     PipelineProgress,
     progress_for,
     progress_line,
     summary,
 )
+from polycast.cli.stop_request import StopRequest
 from polycast.cli.terminal import Terminal
 from polycast.config import SystemClock
 from polycast.routing.status import Status, keep_status, status_of

@@ -1,5 +1,5 @@
 """The command `polycast`: look after stores from a terminal."""
 
-from polycast.cli.entry_point import main
+from polycast.cli.command_line import main
 
 __all__ = ["main"]

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from polycast.broker.client.remote_store import RemoteStore
     from polycast.stores import Letter, OpenBus, Store, View
 
-__all__ = ["BrokerExamination", "BrokerFigures", "examine_broker"]
-
 _QUESTIONS = 20
 SLOW = 0.5  # seconds of a round trip
 ASTRAY = 5.0  # seconds between two clocks

@@ -1,42 +1,64 @@
-"""The command line as a whole: every command, and what a line of words means."""
+"""The command line as a whole: every command, what a line of words means, and its exit status."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli import (
-    backup,
-    bench,
-    completion,
-    context,
-    dlq,
-    doctor,
-    explain,
-    pipeline,
-    pub,
-    replay,
-    serve,
-    sub,
-    subs,
-    tail,
-    token,
-    types,
-)
-from polycast.cli.declaration import Parser
+from polycast.cli.declaration import Parser, nearest
+from polycast.cli.terminal import Terminal, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
-__all__ = ["parser", "understood"]
+    from polycast.config import Clock
 
-COMMANDS = (
-    *(pub, sub, tail, types, subs, explain, dlq, replay),
-    *(doctor, backup, serve, bench, token, pipeline, context, completion),
-)
-"""The modules that declare commands, as the help lists them."""
+COMMANDS = {
+    "pub": "publish events that are given as JSON; prints where each is in the log",
+    "sub": "subscribe, and print events as they come; each is acknowledged when it is printed",
+    "tail": "show the last events, and with --follow those that come; with --json one per line",
+    "types": "list the event types that are described, or show one with all its attributes",
+    "subs": "list durable subscriptions and groups, or cancel one",
+    "explain": "say what a subscription wants, where that is asked, and what became of an event",
+    "dlq": "look after dead letters",
+    "replay": "show events of the past, or give them to a subscription once more",
+    "doctor": "examine a store or a broker: integrity, figures, and what somebody should see to",
+    "backup": "copy a store, which may be in use, to one file",
+    "restore": "make a store from a back-up",
+    "serve": "serve a store to other processes and hosts until Ctrl-C",
+    "bench": "measure how fast events get to subscribers, with a type and a topic of its own",
+    "token": "make and check tokens of a broker",
+    "pipeline": "run the data pipeline over a store, or see how it is getting on",
+    "context": "check a context, or show what it makes of events",
+    "completion": "print a script that completes these commands in a shell",
+}
+"""What each command does. The module of the same name declares it, and is loaded to run it."""
 _OF_SUBS = ("list", "cancel", "-h", "--help")
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None, *, clock: Clock | None = None) -> int:
+    """Run one command; the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    terminal = Terminal(as_json="--json" in words, clock=clock)
+    try:
+        given = understood(words)
+        terminal.options = given.command.options
+        return int(given.run(given, terminal) or 0)
+    except UsageError as error:
+        terminal.fail(error)
+        return MISUSED
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:  # a file that is no longer what it was can surprise anybody
+        terminal.fail(error)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 class _Version(argparse.Action):
@@ -49,8 +71,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def parser() -> argparse.ArgumentParser:
-    """Make the parser of all commands."""
+def parser(declared: Container[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Make the parser; of the commands that are not declared it knows only what they do."""
     top = Parser(
         prog="polycast",
         description="Publish, subscribe, and look after the stores and brokers of polycast buses.",
@@ -61,14 +83,18 @@ def parser() -> argparse.ArgumentParser:
         "--version", action=_Version, nargs=0, help="show program's version number and exit"
     )
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.declare(commands)
+    for name, what in COMMANDS.items():
+        if name in declared:
+            import_module(f"polycast.cli.{name}").declare(commands, what)
+        else:
+            commands.add_parser(name, help=what)
     return top
 
 
 def understood(words: Sequence[str]) -> argparse.Namespace:
     """Parse a command line."""
-    given, left = parser().parse_known_args(_complete(words))
+    name = next((word for word in words if not word.startswith("-")), "")
+    given, left = parser({nearest(name, COMMANDS)}).parse_known_args(_complete(words))
     if left := _with_late_words(given, left):
         given.command.refuse_unknown(left)
     return given

@@ -12,16 +12,13 @@ if TYPE_CHECKING:
 
     from polycast.cli.terminal import Terminal
 
-__all__ = ["SHELLS", "declare", "script_for"]
-
 SHELLS = ("bash", "zsh", "fish")
 _FILES = ("PLACE", "STORE", "FILE", "BACKUP", "TARGET", "CONTEXT")
 """What the shell completes with the names of files."""
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the command."""
-    what = "print a script that completes these commands in a shell"
     example = "completion bash >> ~/.bashrc"
     command = add_command(commands, "completion", run, what, example)
     command.add_argument("shell", choices=SHELLS, help="for which shell")

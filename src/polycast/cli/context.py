@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
+import os
+import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.declaration import add_bounds, add_command, add_family, add_place, whole
+import msgspec
+
+from polycast.cli.declaration import add, add_bounds, add_command, add_family, add_place, whole
+from polycast.cli.formatting import count
+from polycast.cli.name_resolution import bound_of
+from polycast.cli.targets import place_of
+from polycast.cli.terminal import UsageError
+from polycast.contexts import Context
+from polycast.contexts.resolve.inheritance import settle
+from polycast.errors import BadContextError
+from polycast.registered_names import RegisteredNames, imported
+from polycast.routing.context_view import Comparing, draft_of
+from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
     import argparse
@@ -13,18 +29,17 @@ if TYPE_CHECKING:
 
     from polycast.cli.formatting import Line
     from polycast.cli.terminal import Terminal
-    from polycast.contexts import Context, Report
+    from polycast.contexts import Report
+    from polycast.contexts.declare.local_types import KnownTypes
     from polycast.routing.context_view import Comparison
 
-__all__ = ["declare"]
 
 _STEP = 20_000  # positions between two looks at the progress
 _CONTEXT = "a file that ends in .xml, or MODULE:NAME"
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the commands."""
-    what = "check a context, or show what it makes of events"
     family = add_family(commands, "context", what, "context check shop.us:us")
     what = "check a context; exit status 1 if it has errors"
     example = "context check us.xml --root shop.eu:root --modules shop.us"
@@ -33,39 +48,34 @@ def declare(commands: Any) -> None:
     what = "show which rule applies at each path of events, and why"
     command = add_command(family, "show", run_show, what, "context show shop.us:us InvoiceLine")
     _add_context(command)
-    command.add_argument("type", metavar="TYPE", nargs="+", help="by its name, or its full name")
+    add(command, "type TYPE", "by its name, or its full name", nargs="+")
     what = "say which events of a store a context would show otherwise, before it is used"
     example = "context compare events.db us shop.us:new"
     command = add_command(family, "compare", run_compare, what, example)
     add_place(command)
     context = f"{_CONTEXT}, or the name of one that the store has"
-    command.add_argument("old", metavar="OLD", help=context)
-    command.add_argument("new", metavar="NEW", help=context)
+    add(command, "old OLD", context)
+    add(command, "new NEW", context)
     _add_above(command)
     add_bounds(command)
-    command.add_argument("--samples", metavar="N", type=whole, default=10, help="10 by default")
-    command.add_argument("--spark", action="store_true", help="look with Spark, on all cores")
+    add(command, "--samples N", "10 by default", type=whole, default=10)
+    add(command, "--spark", "look with Spark, on all cores")
 
 
 def _add_context(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "context", metavar="CONTEXT", help=f"{_CONTEXT} of one that Python declares"
-    )
+    add(command, "context CONTEXT", f"{_CONTEXT} of one that Python declares")
     _add_above(command)
 
 
 def _add_above(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--root", metavar="CONTEXT", help="the root of what is in files")
-    command.add_argument(
-        "--parent",
-        metavar="CONTEXT",
-        action="append",
-        default=[],
-        help="a parent of the one in a file, if that is not the root; may be said again",
+    add(command, "--root CONTEXT", "the root of what is in files")
+    add(
+        command,
+        "--parent CONTEXT",
+        "a parent of the one in a file, if that is not the root",
+        repeated=True,
     )
-    command.add_argument(
-        "--modules", metavar="MODULES", help="where files find names, separated by commas"
-    )
+    add(command, "--modules MODULES", "where files find names, separated by commas")
 
 
 # -- check and show --------------------------------------------------------------------------------
@@ -73,9 +83,6 @@ def _add_above(command: argparse.ArgumentParser) -> None:
 
 def run_check(given: Namespace, terminal: Terminal) -> int:
     """Say what is wrong, doubtful or worth knowing; 1 if there are errors."""
-    from polycast.cli.context_reference import given_context
-    from polycast.contexts.resolve.inheritance import settle
-
     context = given_context(given)
     report, strict = context.check(), settle(context).is_strict
     terminal.show({**_data(report), "strict": strict}, _lines(report, strict=strict))
@@ -83,15 +90,11 @@ def run_check(given: Namespace, terminal: Terminal) -> int:
 
 
 def _data(report: Report) -> dict[str, Any]:
-    from dataclasses import asdict
-
     findings = [{"severity": finding.severity, **asdict(finding)} for finding in report.findings]
     return {"context": report.context, "ok": not report.errors, "findings": findings}
 
 
 def _lines(report: Report, *, strict: bool) -> Iterator[Line]:
-    from polycast.cli.formatting import count
-
     if report.findings:
         yield from str(report).splitlines()
     words = (
@@ -106,9 +109,6 @@ def _lines(report: Report, *, strict: bool) -> Iterator[Line]:
 
 def run_show(given: Namespace, terminal: Terminal) -> int:
     """Show what a context makes of events of some types; 1 if it has errors."""
-    from polycast.cli.context_reference import given_context, type_in
-    from polycast.contexts.resolve.inheritance import settle
-
     context = given_context(given)
     types = settle(context).types
     shown = [context.show(type_in(types, name)) for name in given.type]
@@ -122,14 +122,6 @@ def run_show(given: Namespace, terminal: Terminal) -> int:
 
 def run_compare(given: Namespace, terminal: Terminal) -> int:
     """Say which events of history one context shows otherwise than another, and how."""
-    import msgspec
-
-    from polycast.cli.bounds import bound_of
-    from polycast.cli.targets import place_of
-    from polycast.registered_names import RegisteredNames
-    from polycast.routing.context_view import Comparing, draft_of
-    from polycast.stores.log_bounds import end_of, start_of
-
     sides = tuple(draft_of(_side(given, text)) for text in (given.old, given.new))
     with place_of(given).looking() as store:
         low = start_of(store, bound_of("--since", given.since)) or store.oldest()
@@ -150,8 +142,6 @@ def run_compare(given: Namespace, terminal: Terminal) -> int:
 
 def _side(given: Namespace, text: str) -> Context | str | None:
     """A context in a file or a module, or the name of one that the store has."""
-    from polycast.cli.context_reference import given_context
-
     if text.endswith(".xml") or ":" in text:
         given.context = text
         return given_context(given)
@@ -165,7 +155,6 @@ def _modules(given: Namespace) -> list[str]:
 
 
 def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
-    from polycast.cli.targets import place_of
     from polycast.pipeline import compare
     from polycast.pipeline.replay import some_session
 
@@ -176,3 +165,55 @@ def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
         return compare(
             spark, url, old, new, since=low, until=high, imports=modules, samples=samples
         )
+
+
+def given_context(given: Namespace) -> Context:
+    """The context that a command line names."""
+    here = os.getcwd()
+    if here not in sys.path:  # as `python -m` would find modules
+        sys.path.insert(0, here)
+    modules = [name for name in (given.modules or "").split(",") if name]
+    root = None if given.root is None else _context_at(given.root, None, modules)
+    parents = [_context_at(parent, root, modules) for parent in given.parent]
+    return _context_at(given.context, parents or root, modules)
+
+
+def _context_at(text: str, parent: Context | list[Context] | None, modules: list[str]) -> Context:
+    """A context in a file, or one that a module has; the latter knows its parents itself."""
+    if text.endswith(".xml"):
+        return Context.load(text, parent=parent, modules=modules)
+    module, colon, name = text.partition(":")
+    if not (colon and module and name):
+        raise UsageError(f"{text!r} is no context: a file that ends in .xml is one, or MODULE:NAME")
+    try:
+        there = vars(imported(module))
+    except ImportError as error:
+        accepted = f"a module that can be imported ({error})"
+        raise BadContextError("the module of a context", module, accepted=accepted) from error
+    if name not in there:
+        what = f"the name of a context in {module}"
+        raise BadContextError(what, name, accepted=_contexts_in(there, name))
+    value: object = there[name]
+    if not isinstance(value, Context):
+        raise BadContextError(f"{name!r} in {module}", value, accepted=_contexts_in(there, name))
+    return value
+
+
+def _contexts_in(there: dict[str, Any], name: str) -> str:
+    names = sorted(key for key, value in there.items() if isinstance(value, Context))
+    if not names:
+        return "the name of a pc.Context; the module has none"
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"{', '.join(names)}{f'; did you mean {near[0]!r}?' if near else ''}"
+
+
+def type_in(types: KnownTypes, name: str) -> type:
+    """The type of a context that a name means."""
+    named = types.named(name)
+    if len(named) == 1:
+        return named[0]
+    near = types.alike(name)
+    accepted = f"a type of the context{f'; did you mean {near[0]}?' if near else ''}"
+    if named:
+        accepted = " or ".join(map(types.full_names, named))
+    raise BadContextError("TYPE", name, accepted=accepted)

@@ -14,21 +14,6 @@ if TYPE_CHECKING:
 
     Run = Callable[[argparse.Namespace, Terminal], int]
 
-__all__ = [
-    "Parser",
-    "add_bounds",
-    "add_command",
-    "add_family",
-    "add_file",
-    "add_imports",
-    "add_limit",
-    "add_place",
-    "add_where",
-    "add_yes",
-    "seconds",
-    "whole",
-]
-
 FILE = "path of the store, or sqlite:///path"
 PLACE = "path of a store, sqlite:///path, or polycast://host:port of a broker"
 FILTER = "a filter, as in 'event.number > 3', or its form as JSON"
@@ -46,7 +31,7 @@ class Parser(argparse.ArgumentParser):
     def refuse_unknown(self, words: list[str]) -> NoReturn:
         """Raise an error about words that are left over, with the option closest to the first."""
         name = words[0].partition("=")[0]
-        near = _nearest(name, self.options) if name.startswith("-") else ""
+        near = nearest(name, self.options) if name.startswith("-") else ""
         hint = f"; did you mean {near}?" if near else ""
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
@@ -59,14 +44,15 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = {str(choice): choice for choice in action.choices}
-        if near := _nearest(str(value), choices):
+        if near := nearest(str(value), choices):
             meant = action.choices[near] if isinstance(action.choices, dict) else self
             what = "command" if isinstance(meant, Parser) and meant is not self else "choice"
             meant.error(f"{value!r} is no {what}; did you mean {near!r}?")
         super()._check_value(action, value)
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the closest of the known words; nothing if none is close."""
     from difflib import get_close_matches
 
     bare = {name.lstrip("-"): name for name in sorted(known)}  # hyphens make all options alike
@@ -92,7 +78,7 @@ def add_command(
         epilog=f"{more} Example: polycast {example}".strip(),
         allow_abbrev=False,
     )
-    added.add_argument("--json", action="store_true", help="print JSON, errors too")
+    add(added, "--json", "print JSON, errors too")
     added.set_defaults(run=run, command=added, late=late)
     return added
 
@@ -109,64 +95,83 @@ def add_family(commands: Any, name: str, what: str, example: str) -> Any:
     return added.add_subparsers(metavar="COMMAND", required=True)
 
 
+def add(
+    command: argparse._ActionsContainer,
+    words: str,
+    what: str,
+    *,
+    repeated: bool = False,
+    **settings: Any,
+) -> None:
+    """Take an argument: `name METAVAR`, `--name METAVAR`, or `--name` of a switch."""
+    *names, last = words.split()
+    if last.startswith("-"):
+        names.append(last)
+        settings["action"] = "store_true"
+    else:
+        settings["metavar"] = last
+    if repeated:
+        what = f"{what}; may be said again"
+        settings |= {"action": "append", "default": []}
+    command.add_argument(*names, help=what, **settings)
+
+
 def add_file(command: argparse.ArgumentParser) -> None:
     """Take the file of a store."""
-    command.add_argument("store", metavar="STORE", help=FILE)
+    add(command, "store STORE", FILE)
 
 
 def add_place(command: argparse.ArgumentParser) -> None:
     """Take a store or a broker, and how to connect to the latter."""
-    command.add_argument("store", metavar="PLACE", help=PLACE)
+    add(command, "store PLACE", PLACE)
     connection = command.add_argument_group("for a broker")
-    connection.add_argument(
-        "--token",
-        metavar="SECRET",
-        help="of the token; better in the variable POLYCAST_TOKEN, which others do not see",
+    add(
+        connection,
+        "--token SECRET",
+        "of the token; better in the variable POLYCAST_TOKEN, which others do not see",
     )
-    connection.add_argument(
+    add(
+        connection,
         "--allow-plain-token",
-        action="store_true",
-        help="send the token without TLS to another machine, where others may read it",
+        "send the token without TLS to another machine, where others may read it",
     )
-    connection.add_argument("--tls-ca", metavar="FILE", help="certificates of authorities to trust")
-    connection.add_argument("--tls-cert", metavar="FILE", help="the client's own certificate")
-    connection.add_argument("--tls-key", metavar="FILE", help="its key")
+    add(connection, "--tls-ca FILE", "certificates of authorities to trust")
+    add(connection, "--tls-cert FILE", "the client's own certificate")
+    add(connection, "--tls-key FILE", "its key")
 
 
 def add_bounds(command: argparse.ArgumentParser) -> None:
     """Take a range of the log."""
-    command.add_argument(
-        "--since",
-        metavar="WHEN",
-        help="a position, a time such as 2030-12-31T08:00, or 'beginning', which is the default",
+    add(
+        command,
+        "--since WHEN",
+        "a position, a time such as 2030-12-31T08:00, or 'beginning', which is the default",
     )
-    command.add_argument(
-        "--until", metavar="WHEN", help="up to this position or time, which is excluded"
-    )
+    add(command, "--until WHEN", "up to this position or time, which is excluded")
 
 
 def add_imports(
     command: argparse.ArgumentParser, what: str = "modules that define types, separated by commas"
 ) -> None:
     """Take modules to import."""
-    command.add_argument("--import", dest="imports", metavar="MODULES", help=what)
+    add(command, "--import MODULES", what, dest="imports")
 
 
 def add_where(command: argparse.ArgumentParser, what: str = FILTER) -> None:
     """Take a filter."""
-    command.add_argument("--where", metavar="TEXT", help=what)
+    add(command, "--where TEXT", what)
 
 
 def add_limit(
     command: argparse.ArgumentParser, what: str = "at most so many", default: int | None = None
 ) -> None:
     """Take the most that is shown."""
-    command.add_argument("--limit", metavar="N", type=whole, default=default, help=what)
+    add(command, "--limit N", what, type=whole, default=default)
 
 
 def add_yes(command: argparse.ArgumentParser) -> None:
     """Take the answer to the question that comes before a change."""
-    command.add_argument("--yes", action="store_true", help="do it without being asked")
+    add(command, "--yes", "do it without being asked")
 
 
 def whole(text: str) -> int:

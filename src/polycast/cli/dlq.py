@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from polycast.bus.stored_dead_letters import fly_again
+from polycast.cli.dead_letters import (
+    STILL,
+    choose,
+    chosen_letters,
+    exhume,
+    in_pages,
+    letter_data,
+    letter_lines,
+    letter_numbered,
+    letter_table,
+    obstacle_to,
+    translate_again,
+)
 from polycast.cli.declaration import (
     FILTER,
+    add,
     add_command,
     add_family,
     add_imports,
@@ -15,34 +31,38 @@ from polycast.cli.declaration import (
     add_yes,
     whole,
 )
+from polycast.cli.event_lines import Payloads
+from polycast.cli.formatting import count
+from polycast.cli.name_resolution import declared_contexts, import_modules
+from polycast.cli.targets import place_of, time_at
+from polycast.contexts.declare.context_state import state_of
 
 if TYPE_CHECKING:
     import argparse
     from argparse import Namespace
 
-    from polycast.cli.letter_replay import ChosenLetter
+    from polycast.cli.dead_letters import ChosenLetter
     from polycast.cli.targets import StorePlace
     from polycast.cli.terminal import Terminal
     from polycast.contexts import Context
 
-__all__ = ["declare"]
 
 _IMPORTS = "modules that declare contexts, separated by commas: for events that could not leave one"
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the commands."""
-    family = add_family(commands, "dlq", "look after dead letters", "dlq list events.db")
+    family = add_family(commands, "dlq", what, "dlq list events.db")
     what, example = "list dead letters", "dlq list events.db --payload"
     command = add_command(family, "list", run_list, what, example)
     add_place(command)
-    command.add_argument("--subscription", metavar="NAME", help="only those of one subscription")
+    add(command, "--subscription NAME", "only those of one subscription")
     add_where(command, f"{FILTER}: only those whose event it is true of")
     add_limit(command, "at most so many (100)", 100)
-    command.add_argument("--payload", action="store_true", help="show the events, too")
+    add(command, "--payload", "show the events, too")
     command = add_command(family, "show", run_show, "show one dead letter", "dlq show events.db 17")
     add_place(command)
-    command.add_argument("number", metavar="NUMBER", type=whole, help="as `dlq list` shows it")
+    add(command, "number NUMBER", "as `dlq list` shows it", type=whole)
     what = "give dead letters to their subscriptions once more"
     example = "dlq replay events.db --subscription billing"
     command = add_command(family, "replay", run_replay, what, example)
@@ -58,17 +78,13 @@ def declare(commands: Any) -> None:
 
 def _add_choice(command: argparse.ArgumentParser) -> None:
     add_place(command)
-    command.add_argument("number", metavar="NUMBER", nargs="*", type=whole, help="which of them")
-    command.add_argument("--subscription", metavar="NAME", help="all of one subscription")
-    command.add_argument("--all", action="store_true", help="all there are")
+    add(command, "number NUMBER", "which of them", nargs="*", type=whole)
+    add(command, "--subscription NAME", "all of one subscription")
+    add(command, "--all", "all there are")
 
 
 def run_list(given: Namespace, terminal: Terminal) -> int:
     """List dead letters, the oldest first."""
-    from polycast.cli.letter_listing import chosen_letters, letter_data, letter_table
-    from polycast.cli.payloads import Payloads
-    from polycast.cli.targets import place_of, time_at
-
     with place_of(given).looking() as store, store.view() as view:
         now = time_at(store, terminal)
         letters, total = chosen_letters(view, given.subscription, given.where, given.limit)
@@ -80,11 +96,6 @@ def run_list(given: Namespace, terminal: Terminal) -> int:
 
 def run_show(given: Namespace, terminal: Terminal) -> int:
     """Show one dead letter whole."""
-    from polycast.cli.letter_listing import letter_data, letter_lines
-    from polycast.cli.letter_replay import letter_numbered
-    from polycast.cli.payloads import Payloads
-    from polycast.cli.targets import place_of
-
     with place_of(given).looking() as store, store.view() as view:
         letter = letter_numbered(view, given.number)
         payloads = Payloads(view.descriptions())
@@ -95,12 +106,6 @@ def run_show(given: Namespace, terminal: Terminal) -> int:
 
 def run_replay(given: Namespace, terminal: Terminal) -> int:
     """Give dead letters to their subscriptions once more."""
-    from polycast.cli.formatting import count
-    from polycast.cli.letter_replay import STILL, choose, obstacle_to
-    from polycast.cli.name_resolution import declared_contexts, import_modules
-    from polycast.cli.targets import place_of
-    from polycast.contexts.declare.context_state import state_of
-
     place = place_of(given)
     declared = declared_contexts(import_modules(given.imports))
     with place.looking() as store, store.view() as view:
@@ -136,11 +141,6 @@ def run_replay(given: Namespace, terminal: Terminal) -> int:
 
 def _replay(place: StorePlace, going: list[ChosenLetter], usable: dict[str, Context]) -> set[int]:
     """Replay letters; the numbers of those that went."""
-    from functools import partial
-
-    from polycast.bus.stored_dead_letters import fly_again
-    from polycast.cli.letter_replay import in_pages, translate_again
-
     went: set[int] = set()
     with place.changing() as writable:
         for page in in_pages([letter for letter in going if not letter.stuck]):
@@ -152,12 +152,6 @@ def _replay(place: StorePlace, going: list[ChosenLetter], usable: dict[str, Cont
 
 def run_purge(given: Namespace, terminal: Terminal) -> int:
     """Throw dead letters away."""
-    from functools import partial
-
-    from polycast.cli.formatting import count
-    from polycast.cli.letter_replay import choose, exhume, in_pages
-    from polycast.cli.targets import place_of
-
     place = place_of(given)
     with place.looking() as store, store.view() as view:
         chosen = choose(given, view)

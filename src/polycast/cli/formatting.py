@@ -11,22 +11,6 @@ from polycast.plain_text import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "ERROR",
-    "GOOD",
-    "Line",
-    "Styled",
-    "TextTable",
-    "ago",
-    "by_severity",
-    "clip",
-    "count",
-    "duration",
-    "listed",
-    "moment",
-    "size",
-]
-
 _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 _WIDEST = 60  # characters of a cell
 

@@ -10,8 +10,6 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
 
-__all__ = ["NotJson", "Unheld", "parsed", "place_in", "why_unheld"]
-
 _BEFORE = 40  # characters
 
 

@@ -1,10 +1,11 @@
-"""Types, filters and modules as they are named on a command line."""
+"""Types, filters, modules and places in the log as they are named on a command line."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import sys
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from polycast.typesystem import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from types import ModuleType
-
-__all__ = ["declared_contexts", "filter_of", "import_modules", "meant_by", "row_filter", "type_of"]
 
 
 def meant_by(name: str, known: Collection[str]) -> str:
@@ -89,3 +88,19 @@ def declared_contexts(modules: list[ModuleType]) -> list[Context]:
     """The contexts below a root that modules have."""
     values = [value for module in modules for value in vars(module).values()]
     return [value for value in values if isinstance(value, Context) and value.parents]
+
+
+def bound_of(option: str, text: str | None) -> int | str | datetime | None:
+    """A bound of the log as it is written: a position, a time, or where it may be 'beginning'."""
+    first = "'beginning', nor " if option == "--since" else ""
+    if text is None or (first and text == "beginning"):
+        return text
+    if text.isdecimal():
+        return int(text)
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise UsageError(
+            f"{option} {text} is neither {first}a position, nor a time such as 2030-12-31T08:00 "
+            f"or 2030-12-31T08:00+01:00"
+        ) from None

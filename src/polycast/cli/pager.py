@@ -8,8 +8,6 @@ import shutil
 import subprocess
 from typing import TextIO
 
-__all__ = ["Pager", "PagerLeft", "pager_for"]
-
 _DEFAULT = "less"
 _LESS = "FRX"  # as git has it: end if all fits, show colours, leave the text on the screen
 

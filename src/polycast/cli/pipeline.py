@@ -1,49 +1,48 @@
-"""`polycast pipeline`: run the data pipeline over a store, and see how it is getting on."""
+"""`polycast pipeline`: run the data pipeline over a store, and show its progress."""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.declaration import add_command, add_family, add_file, add_place, whole
+import msgspec
+
+from polycast.cli.declaration import add, add_command, add_family, add_file, add_place, whole
+from polycast.cli.formatting import ago, count, duration, moment
+from polycast.cli.rich_text import console_for
+from polycast.cli.stop_request import StopRequest
+from polycast.cli.targets import StorePlace, place_of, time_at
+from polycast.cli.terminal import is_terminal
+from polycast.routing.status import status_of
+from polycast.stores.doctor import open_readonly
+from polycast.stores.processes import has_ended
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
     from polycast.cli.terminal import Terminal
+    from polycast.pipeline import Pipeline
     from polycast.routing.status import Status
 
-__all__ = ["declare"]
 
-
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the commands."""
-    what = "run the data pipeline over a store, or see how it is getting on"
     family = add_family(commands, "pipeline", what, "pipeline run events.db")
     what = "run the pipeline until Ctrl-C; with --json one report per line"
     example = "pipeline run events.db --imports shop.events"
     command = add_command(family, "run", run_pipeline, what, example)
     add_file(command)
-    command.add_argument(
-        "--checkpoint", metavar="FOLDER", help="a folder that Spark goes on from; none is needed"
+    add(command, "--checkpoint FOLDER", "a folder that Spark goes on from; none is needed")
+    add(
+        command, "--imports MODULES", "modules that define types and functions, separated by commas"
     )
-    command.add_argument(
-        "--imports",
-        metavar="MODULES",
-        help="modules that define types and functions, separated by commas",
-    )
-    command.add_argument(
-        "--master", metavar="URL", default="local[*]", help="where Spark runs (local[*]: here)"
-    )
-    command.add_argument(
-        "--batch", metavar="N", type=whole, default=50_000, help="events in a batch (50000)"
-    )
-    command.add_argument("--once", action="store_true", help="route what is there now, and end")
-    command.add_argument(
-        "--log", metavar="FILE", help="where Spark's own words go; - is the terminal"
-    )
+    add(command, "--master URL", "where Spark runs (local[*]: here)", default="local[*]")
+    add(command, "--batch N", "events in a batch (50000)", type=whole, default=50_000)
+    add(command, "--once", "route what is there now, and end")
+    add(command, "--log FILE", "where Spark's own words go; - is the terminal")
     what = "show how the pipeline over a store is getting on"
     command = add_command(family, "status", run_status, what, "pipeline status events.db")
     add_place(command)
@@ -51,10 +50,6 @@ def declare(commands: Any) -> None:
 
 def run_pipeline(given: Namespace, terminal: Terminal) -> int:
     """Run a pipeline until somebody stops it, or all that is there is routed."""
-    from polycast.cli.pipeline_run import attend
-    from polycast.cli.targets import StorePlace
-    from polycast.stores.doctor import open_readonly
-
     path = StorePlace(given.store).file("a pipeline")
     with open_readonly(
         path, current=False
@@ -79,11 +74,6 @@ def run_pipeline(given: Namespace, terminal: Terminal) -> int:
 
 def run_status(given: Namespace, terminal: Terminal) -> int:
     """Show how the pipeline over a store is getting on, as the store knows it."""
-    import msgspec
-
-    from polycast.cli.targets import place_of, time_at
-    from polycast.routing.status import status_of
-
     place = place_of(given)
     with place.looking() as store:
         now = time_at(store, terminal)
@@ -95,14 +85,10 @@ def run_status(given: Namespace, terminal: Terminal) -> int:
 
 
 def _is_gone(status: Status) -> bool:
-    from polycast.stores.processes import has_ended
-
     return status.process is not None and has_ended(status.process, status.place)
 
 
 def _lines(status: Status, now: float, *, gone: bool) -> Iterator[str]:
-    from polycast.cli.formatting import count
-
     yield f"pipeline      {_state(status, now, gone=gone)}"
     behind = f"{count(status.lag, 'event')} behind" if status.lag else "to the end"
     yield f"routed        to position {status.position - 1:,}, {behind}"
@@ -119,8 +105,6 @@ def _lines(status: Status, now: float, *, gone: bool) -> Iterator[str]:
 
 
 def _state(status: Status, now: float, *, gone: bool) -> str:
-    from polycast.cli.formatting import ago, moment
-
     if status.time is None:
         return f"{status.state}; `polycast pipeline run STORE` starts it"
     when = ago(status.time, now)
@@ -129,3 +113,139 @@ def _state(status: Status, now: float, *, gone: bool) -> str:
     if gone:
         return f"told {when} that it was running, and its process {status.process} is gone"
     return f"running in process {status.process}, as of {when}"
+
+
+_STEP = 0.25  # seconds after which somebody who wants it to stop is heard
+
+
+def attend(pipeline: Pipeline, terminal: Terminal, *, once: bool) -> int:
+    """Show how a pipeline is getting on until it ends or is asked to."""
+    clock = terminal.clock
+    began = clock.monotonic()
+    with StopRequest() as stop, progress_for(terminal) as progress:
+        try:
+            pipeline.start(once=once)
+            # An exception while Spark is asked would leave its answer to the next question.
+            stop.listen()  # anew: Spark has set handlers of its own
+            shown = clock.monotonic() - progress.every
+            while not stop.is_made and not pipeline.wait(_STEP):
+                if clock.monotonic() - shown >= progress.every:
+                    shown = clock.monotonic()
+                    progress.show(pipeline.status())
+        except KeyboardInterrupt:  # before it has begun
+            pass
+        finally:
+            pipeline.stop()
+    status = pipeline.status()
+    terminal.report(status, summary(status, clock.monotonic() - began))
+    return 0
+
+
+EVERY = 5.0  # seconds between two lines
+
+
+def progress_for(terminal: Terminal) -> PipelineProgress:
+    """What suits where the output goes."""
+    if is_terminal(sys.stdout) and not terminal.as_json:
+        with suppress(ImportError):  # lines will do
+            return LiveProgress(terminal)
+    return PipelineProgress(terminal)
+
+
+class PipelineProgress:
+    """A line now and then, if something has changed: text, or JSON."""
+
+    every = EVERY
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self._shown: tuple[object, ...] = ()
+
+    def show(self, status: Status) -> None:
+        """Show how it is."""
+        about = (status.state, status.position, status.lag, status.plan, status.subscriptions)
+        if about == self._shown:
+            return
+        self._shown = about
+        self.terminal.report(status, progress_line(status))
+        self.terminal.flush()
+
+    def __enter__(self) -> PipelineProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is left to clear."""
+
+
+class LiveProgress(PipelineProgress):
+    """A table that is drawn anew, and gone when it is over."""
+
+    every = 0.5
+
+    def __init__(self, terminal: Terminal) -> None:
+        from rich.live import Live
+
+        super().__init__(terminal)
+        self._live = Live(console=console_for(sys.stdout), auto_refresh=False, transient=True)
+
+    def show(self, status: Status) -> None:
+        """Draw it."""
+        self._live.update(_drawn(status), refresh=True)
+
+    def __enter__(self) -> PipelineProgress:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+
+def _drawn(status: Status) -> Any:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    newest = _newest(status)
+    drawn = Table.grid(padding=(0, 2))
+    drawn.add_column(style="dim")
+    drawn.add_column()
+    for name, value in (
+        ("pipeline", f"{status.state}, batch {_batch(status)}"),
+        ("position", f"{status.position - 1:,} of {newest:,}, {_behind(status)}"),
+        ("", ProgressBar(total=max(newest, 1), completed=status.position - 1, width=40)),
+        ("speed", f"{status.rate:,.0f} events/s"),
+        ("so far", f"{count(status.events, 'event')}, {count(status.pairs, 'pair')}"),
+        ("plan", f"{count(status.subscriptions, 'subscription')}, version {status.plan:,}"),
+    ):
+        drawn.add_row(name, value)
+    return drawn
+
+
+def progress_line(status: Status) -> str:
+    """The same on one line."""
+    return (
+        f"{status.state}: batch {_batch(status)}, position {status.position - 1:,} of "
+        f"{_newest(status):,}, {_behind(status)}, {status.rate:,.0f} events/s, "
+        f"{count(status.subscriptions, 'subscription')}, plan {status.plan:,}, "
+        f"{count(status.pairs, 'pair')}"
+    )
+
+
+def summary(status: Status, took: float) -> str:
+    """What it has done, on one line."""
+    return (
+        f"{status.state} after {duration(took)}: {count(status.events, 'event')} routed for "
+        f"{count(status.subscriptions, 'subscription')}, {count(status.pairs, 'pair')}; "
+        f"position {status.position - 1:,} of {_newest(status):,}, {_behind(status)}"
+    )
+
+
+def _newest(status: Status) -> int:
+    return status.position + status.lag - 1
+
+
+def _behind(status: Status) -> str:
+    return f"{count(status.lag, 'event')} behind" if status.lag else "at the end"
+
+
+def _batch(status: Status) -> str:
+    return "-" if status.batch is None else f"{status.batch:,}"

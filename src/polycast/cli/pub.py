@@ -4,60 +4,52 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.cli.declaration import add_command, add_imports, add_place, seconds
+import msgspec
+
+from polycast.bus.known_types import NamedTypes
+from polycast.cli.declaration import add, add_command, add_imports, add_place, seconds
+from polycast.cli.formatting import clip
+from polycast.cli.lossless_json import NotJson, parsed
+from polycast.cli.name_resolution import import_modules, meant_by
+from polycast.cli.strict_json import JsonMismatch, StrictJson
+from polycast.cli.targets import place_of
 from polycast.cli.terminal import UsageError
+from polycast.errors import NotDecodableError
+from polycast.events import JSON, Encoded
+from polycast.typesystem import describe
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from polycast.bus.bus import Bus
-    from polycast.cli.json_events import GivenEvent
     from polycast.cli.terminal import Terminal
+    from polycast.typesystem import Description
 
-__all__ = ["declare"]
 
 BATCH = 1_000  # events that are published at a time
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the command."""
-    what = "publish events that are given as JSON; prints where each is in the log"
     example = """pub events.db shop.Sale '{"number": 8}' --topic /shop/front"""
     command = add_command(commands, "pub", run, what, example, late="data")
     add_place(command)
-    command.add_argument(
-        "type", metavar="TYPE", help="a type that the store describes, or one of --import"
-    )
-    command.add_argument("data", metavar="DATA", nargs="*", help="an event as JSON")
-    command.add_argument(
-        "--json-lines", metavar="FILE", help="a file with an event on each line; - is the input"
-    )
+    add(command, "type TYPE", "a type that the store describes, or one of --import")
+    add(command, "data DATA", "an event as JSON", nargs="*")
+    add(command, "--json-lines FILE", "a file with an event on each line; - is the input")
     add_imports(command)
-    command.add_argument("--topic", metavar="TOPIC", help="as in /shop/front")
-    command.add_argument("--priority", metavar="N", type=int, default=0, help="more is sooner (0)")
-    command.add_argument(
-        "--header",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="something beside the event; may be said again",
-    )
-    command.add_argument(
-        "--expires", metavar="SECONDS", type=seconds, help="after which nobody is to get it"
-    )
-    command.add_argument("--publisher", metavar="NAME", help="the name to publish under")
+    add(command, "--topic TOPIC", "as in /shop/front")
+    add(command, "--priority N", "more is sooner (0)", type=int, default=0)
+    add(command, "--header KEY=VALUE", "something beside the event", repeated=True)
+    add(command, "--expires SECONDS", "after which nobody is to get it", type=seconds)
+    add(command, "--publisher NAME", "the name to publish under")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:
     """Publish events of a type, and print a receipt of each."""
-    from polycast.bus.known_types import NamedTypes
-    from polycast.cli.json_events import described, event_of
-    from polycast.cli.name_resolution import import_modules
-    from polycast.cli.targets import place_of
-
     import_modules(given.imports)
     options = _options(given)
     with _given_events(given) as events, place_of(given).bus(publisher=given.publisher) as bus:
@@ -74,18 +66,13 @@ def run(given: Namespace, terminal: Terminal) -> int:
 
 
 def _publish(bus: Bus, batch: list[object], options: dict[str, Any], terminal: Terminal) -> None:
-    import msgspec
-
     for receipt in bus.publish_many(batch, **options) if batch else ():
         identity = receipt.identity
         data = {
             "position": receipt.position,
             "identity": [identity.publisher, identity.epoch, identity.sequence],
         }
-        if terminal.as_json:
-            terminal.line(msgspec.json.encode(data).decode())
-        else:
-            terminal.line(f"position {receipt.position:,}, identity {identity}")
+        terminal.report(data, f"position {receipt.position:,}, identity {identity}")
     terminal.flush()
 
 
@@ -107,8 +94,6 @@ def _options(given: Namespace) -> dict[str, Any]:
 @contextmanager
 def _given_events(given: Namespace) -> Iterator[Iterator[GivenEvent]]:
     """The events that are given, in the words of the command or in the lines of a file."""
-    from polycast.cli.json_events import GivenEvent, in_lines
-
     if bool(given.data) == bool(given.json_lines):
         raise UsageError(
             "give events as DATA, or in the lines of --json-lines FILE, which may be -"
@@ -120,3 +105,48 @@ def _given_events(given: Namespace) -> Iterator[Iterator[GivenEvent]]:
     else:
         with open(given.json_lines, encoding="utf-8") as file:
             yield in_lines(given.json_lines, file)
+
+
+class GivenEvent(NamedTuple):
+    """One event as it was given, and where."""
+
+    where: str
+    text: bytes
+
+
+def in_lines(name: str, lines: Iterable[str]) -> Iterator[GivenEvent]:
+    """The events in the lines of a file."""
+    for number, text in enumerate(lines, 1):
+        if text.strip():
+            yield GivenEvent(f"{name}, line {number}", text.rstrip("\n").encode())
+
+
+def described(name: str, types: NamedTypes) -> Description:
+    """The description of the type that a name means; a class that was imported counts."""
+    cls = types.registry.resolve(name)
+    if cls is not None:
+        return describe(cls)
+    description = types.description(name)
+    if description is None:
+        known = {known.name for known in types.registry.descriptions()}
+        description = types.description(meant_by(name, known))
+    assert description is not None
+    return description
+
+
+def event_of(given: GivenEvent, description: Description, types: NamedTypes) -> object:
+    """Check an event against a description, and make it."""
+    name, version, digest = description.name, description.version, description.hash
+    types.class_of(description)  # known here from now on, if it was only imported
+    try:
+        data = StrictJson(types.registry).event(parsed(given.text), description)
+        payload = msgspec.json.encode(data)
+        return JSON.decode(Encoded(name, version, digest, "json", payload), registry=types.registry)
+    except (NotJson, JsonMismatch) as error:
+        raise NotDecodableError(given.where, why=str(error)) from None
+    except RecursionError:
+        raise NotDecodableError(given.where, why="it is nested too deep") from None
+    except NotDecodableError as error:
+        raise NotDecodableError(
+            f"{given.where} {clip(given.text.decode())}", why=str(error)
+        ) from None

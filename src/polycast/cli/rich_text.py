@@ -10,8 +10,6 @@ from polycast.plain_text import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["RichText", "console_for"]
-
 
 def console_for(screen: TextIO) -> Console:
     """Return a console that takes nothing in a text for markup; it heeds NO_COLOR and COLUMNS."""

@@ -20,8 +20,6 @@ from polycast.typesystem import wire_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ACCEPTED", "is_scalar", "scalar_of", "wire_form"]
-
 ACCEPTED: dict[type, str] = {
     NoneType: "null",
     bool: "true or false",

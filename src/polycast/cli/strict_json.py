@@ -34,8 +34,6 @@ from polycast.typesystem.standard_types import STANDARD
 if TYPE_CHECKING:
     from polycast.typesystem import AttributeDescription, Description, Registry
 
-__all__ = ["JsonMismatch", "StrictJson"]
-
 _ANY = TypeExpression("any")
 _STRINGS = TypeExpression(
     "class", "builtins.list", arguments=(TypeExpression("class", "builtins.str"),)

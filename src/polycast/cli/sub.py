@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import queue
+import uuid
 from typing import TYPE_CHECKING, Any
 
+from polycast.bus.known_types import NamedTypes
 from polycast.cli.declaration import (
+    add,
     add_command,
     add_imports,
     add_place,
@@ -12,57 +16,47 @@ from polycast.cli.declaration import (
     seconds,
     whole,
 )
+from polycast.cli.event_lines import arrival_line
+from polycast.cli.name_resolution import bound_of, filter_of, import_modules, type_of
+from polycast.cli.targets import place_of
 
 if TYPE_CHECKING:
-    import queue
     from argparse import Namespace
 
     from polycast.bus.bus import Bus
-    from polycast.bus.known_types import NamedTypes
     from polycast.cli.terminal import Terminal
     from polycast.delivery import Delivery
     from polycast.subscriptions.subscription import Subscription
 
     Arrivals = queue.SimpleQueue[tuple[object, Delivery]]
 
-__all__ = ["declare"]
 
 _LOOK = 0.5  # seconds between two looks at whether the subscription has ended
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the command."""
-    what = "subscribe, and print events as they come; each is acknowledged when it is printed"
     example = "sub polycast://127.0.0.1:7788 Sale --where 'event.number > 3' --count 10"
     command = add_command(commands, "sub", run, what, example, late="what")
     add_place(command)
-    command.add_argument(
-        "what", metavar="TYPE|TOPIC", nargs="?", help="a type or a topic; everything by default"
-    )
+    add(command, "what TYPE|TOPIC", "a type or a topic; everything by default", nargs="?")
     add_where(command)
-    command.add_argument("--topic", metavar="PATTERN", help="for a type: only on these topics")
-    command.add_argument("--exact", action="store_true", help="this very type, and none below it")
-    command.add_argument("--durable", metavar="NAME", help="go on where this name was last")
-    command.add_argument("--group", metavar="NAME", help="share the events with its other members")
-    command.add_argument("--lease", metavar="SECONDS", type=seconds, help="after which it is over")
-    command.add_argument(
-        "--since",
-        metavar="WHEN",
-        help="a position, a time such as 2030-12-31T08:00, or 'beginning'; by default from now on",
+    add(command, "--topic PATTERN", "for a type: only on these topics")
+    add(command, "--exact", "this very type, and none below it")
+    add(command, "--durable NAME", "go on where this name was last")
+    add(command, "--group NAME", "share the events with its other members")
+    add(command, "--lease SECONDS", "after which it is over", type=seconds)
+    add(
+        command,
+        "--since WHEN",
+        "a position, a time such as 2030-12-31T08:00, or 'beginning'; by default from now on",
     )
-    command.add_argument("--count", metavar="N", type=whole, help="end after so many")
+    add(command, "--count N", "end after so many", type=whole)
     add_imports(command)
 
 
 def run(given: Namespace, terminal: Terminal) -> int:
     """Print events as they come; each is acknowledged when it is printed."""
-    import queue
-    import uuid
-
-    from polycast.bus.known_types import NamedTypes
-    from polycast.cli.name_resolution import import_modules
-    from polycast.cli.targets import place_of
-
     import_modules(given.imports)
     publisher = f"polycast-sub-{uuid.uuid4().hex[:8]}"
     with place_of(given).bus(publisher=publisher) as bus:
@@ -82,9 +76,6 @@ def run(given: Namespace, terminal: Terminal) -> int:
 def _subscribed(
     given: Namespace, bus: Bus, types: NamedTypes, arrivals: Arrivals
 ) -> Subscription[Any]:
-    from polycast.cli.bounds import bound_of
-    from polycast.cli.name_resolution import filter_of
-
     options: dict[str, Any] = {
         "topic": given.topic,
         "durable": given.durable,
@@ -109,8 +100,6 @@ def _subscribed(
 
 def _what(text: str | None, types: NamedTypes) -> Any:
     """A topic, a type by its whole name or the end of it, or everything."""
-    from polycast.cli.name_resolution import type_of
-
     if text is None or text.startswith("/"):
         return object if text is None else text
     cls = types.registry.resolve(text)
@@ -130,10 +119,6 @@ def _print_all(
     types: NamedTypes,
     terminal: Terminal,
 ) -> None:
-    import queue
-
-    from polycast.cli.event_lines import arrival_line
-
     left = -1 if count is None else count
     while left:
         try:

@@ -1,10 +1,14 @@
-"""`polycast subs`: who the store keeps a place for."""
+"""`polycast subs`: list or cancel durable subscriptions and groups."""
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from polycast.cli.declaration import (
+    add,
     add_command,
     add_family,
     add_limit,
@@ -12,20 +16,22 @@ from polycast.cli.declaration import (
     add_where,
     add_yes,
 )
+from polycast.cli.formatting import TextTable, ago, count, listed
+from polycast.cli.name_resolution import row_filter
+from polycast.cli.targets import place_of, time_at
+from polycast.errors import BadOptionError, StoreError
+from polycast.stores.doctor import SubscriptionFigures, buses_in, subscriptions_in
+from polycast.subscriptions.heartbeat import has_died
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from polycast.cli.terminal import Terminal
     from polycast.stores import Transaction, View
-    from polycast.stores.doctor import SubscriptionFigures
-
-__all__ = ["declare"]
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the commands."""
-    what = "list durable subscriptions and groups, or cancel one"
     family = add_family(commands, "subs", what, "subs events.db")
     what = "list durable subscriptions and groups; `list` may be left out"
     command = add_command(family, "list", run_list, what, "subs events.db --where 'event.lag > 9'")
@@ -35,19 +41,12 @@ def declare(commands: Any) -> None:
     what = "cancel a subscription that nobody will attach to again"
     command = add_command(family, "cancel", run_cancel, what, "subs cancel events.db billing")
     add_place(command)
-    command.add_argument("name", metavar="NAME", help="as `subs` shows it")
+    add(command, "name NAME", "as `subs` shows it")
     add_yes(command)
 
 
 def run_list(given: Namespace, terminal: Terminal) -> int:
     """List durable subscriptions and groups, the one with the greatest lag first."""
-    import msgspec
-
-    from polycast.cli.name_resolution import row_filter
-    from polycast.cli.subscription_table import subscription_table
-    from polycast.cli.targets import place_of, time_at
-    from polycast.stores.doctor import SubscriptionFigures
-
     is_wanted = row_filter(given.where, SubscriptionFigures)
     with place_of(given).looking() as store, store.view() as view:
         now = time_at(store, terminal)
@@ -61,17 +60,11 @@ def run_list(given: Namespace, terminal: Terminal) -> int:
 
 
 def _kept(view: View, now: float) -> list[SubscriptionFigures]:
-    from polycast.cli.targets import has_died
-    from polycast.stores.doctor import buses_in, subscriptions_in
-
     return subscriptions_in(view, buses_in(view, now=now, has_died=has_died), now=now)
 
 
 def run_cancel(given: Namespace, terminal: Terminal) -> int:
     """Cancel a subscription that nobody will attach to again."""
-    from polycast.cli.formatting import count
-    from polycast.cli.targets import place_of, time_at
-
     place, name = place_of(given), given.name
     with place.looking() as store, store.view() as view:
         kept = _free(view, name, time_at(store, terminal))
@@ -96,10 +89,6 @@ def run_cancel(given: Namespace, terminal: Terminal) -> int:
 
 def _free(view: View, name: str, now: float) -> SubscriptionFigures:
     """The subscription of that name, which nobody must be attached to."""
-    from difflib import get_close_matches
-
-    from polycast.errors import BadOptionError, StoreError
-
     kept = {figures.name: figures for figures in _kept(view, now)}
     if name not in kept:
         near = get_close_matches(name, kept, n=1)
@@ -114,3 +103,32 @@ def _free(view: View, name: str, now: float) -> SubscriptionFigures:
             f"that bus first; `polycast doctor` names the process"
         )
     return kept[name]
+
+
+_HEADS = ("name", "what", "level", "group", "lag", "in flight", "attempts", "attached to", "lease")
+
+
+def subscription_table(
+    subscriptions: list[SubscriptionFigures], now: float, *, indent: int = 0
+) -> TextTable:
+    """A row for each subscription."""
+    rows = [
+        (
+            figures.name,
+            figures.what if figures.where is None else f"{figures.what} where {figures.where}",
+            figures.level,
+            figures.group or "-",
+            figures.lag,
+            figures.in_flight,
+            figures.attempts,
+            _holders(figures),
+            "-" if figures.lease is None else f"ends {ago(figures.lease, now)}",
+        )
+        for figures in subscriptions
+    ]
+    return TextTable(_HEADS, rows, indent=indent)
+
+
+def _holders(figures: SubscriptionFigures) -> str:
+    dead = [f"bus {bus} (dead)" for bus in figures.dead]
+    return listed([*(f"bus {bus}" for bus in figures.buses), *dead])

@@ -1,51 +1,51 @@
-"""`polycast tail`: the end of the log, or any part of it, and what comes."""
+"""`polycast tail`: the end of the log, or any part of it, and what is published."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from polycast.cli.declaration import add_command, add_limit, add_place, add_where, whole
+from polycast.cli.declaration import add, add_command, add_limit, add_place, add_where, whole
+from polycast.cli.event_lines import Payloads, line_of
+from polycast.cli.name_resolution import bound_of, filter_of, meant_by
+from polycast.cli.targets import WriteSignal, place_of
+from polycast.matching.topics import TopicPattern
+from polycast.stores.log_bounds import start_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
-    from polycast.cli.log_tail import LogTail
     from polycast.cli.terminal import Terminal
+    from polycast.stores import Store, Stored
+    from polycast.typesystem import Description
 
-__all__ = ["declare"]
 
 _PAGE = 500
 LAST = 10  # events of the end of the log
 LIMIT = 100  # with --since and without --limit, unless it follows
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the command."""
-    what = "show the last events, and with --follow those that come; with --json one per line"
     example = "tail events.db --type Sale --topic '/shop/**' --follow"
     command = add_command(commands, "tail", run, what, example)
     add_place(command)
-    command.add_argument("--last", "-n", metavar="N", type=whole, help="begin with so many (10)")
-    command.add_argument(
-        "--since",
-        metavar="WHEN",
-        help="begin there instead: a position, a time such as 2030-12-31T08:00, or 'beginning'",
+    add(command, "--last -n N", "begin with so many (10)", type=whole)
+    add(
+        command,
+        "--since WHEN",
+        "begin there instead: a position, a time such as 2030-12-31T08:00, or 'beginning'",
     )
-    command.add_argument("--type", metavar="NAME", help="only this class, and those below it")
-    command.add_argument(
-        "--topic", metavar="PATTERN", help="only on these topics, as in '/shop/**'"
-    )
+    add(command, "--type NAME", "only this class, and those below it")
+    add(command, "--topic PATTERN", "only on these topics, as in '/shop/**'")
     add_where(command)
     most = "at most so many; with --since by default 100, all with --follow or --json"
     add_limit(command, most)
-    command.add_argument("--follow", "-f", action="store_true", help="go on with what is published")
+    add(command, "--follow -f", "go on with what is published")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:
     """Show the last events, or those since a place in the log; with --follow those that come."""
-    from polycast.cli.log_tail import LogTail
-    from polycast.cli.targets import place_of
-
     with place_of(given).looking() as store:
         log = LogTail(store, given.type, given.topic, given.where)
         at = _start(given, log)
@@ -58,9 +58,6 @@ def run(given: Namespace, terminal: Terminal) -> int:
 
 def _show(given: Namespace, log: LogTail, at: int, terminal: Terminal) -> int:
     """Show events from a position on; the position after the last."""
-    from polycast.cli.event_lines import line_of
-    from polycast.cli.targets import WriteSignal
-
     signal, left = WriteSignal(log.store), _most(given, terminal)
     while left:
         signal.mark()
@@ -89,9 +86,98 @@ def _most(given: Namespace, terminal: Terminal) -> int:
 
 
 def _start(given: Namespace, log: LogTail) -> int:
-    from polycast.cli.bounds import bound_of
-    from polycast.stores.log_bounds import start_of
-
     if given.since is None:
         return log.before_last(LAST if given.last is None else given.last)
     return cast("int", start_of(log.store, bound_of("--since", given.since)))
+
+
+class LogTail:
+    """Finds the events that are asked for, by type, topic and filter."""
+
+    def __init__(
+        self, store: Store, name: str | None, topic: str | None, where: str | None = None
+    ) -> None:
+        self.store, self._name = store, name
+        self._topic = None if topic is None else TopicPattern(topic)
+        self._payloads = Payloads(self._descriptions())
+        self._known = 0
+        self._numbers: list[int] | None = None
+        self._where = filter_of(where, self._payloads.registry)
+        if self._where is not None and name is not None:
+            self._where.check(self._payloads.class_named(self._whole_name(name)))
+
+    def is_wanted(self, stored: Stored) -> bool:
+        """Whether an event is on the topic, and the filter is true of it."""
+        topic = stored.record.topic
+        if self._topic is not None and not (topic is not None and self._topic.matches(topic)):
+            return False
+        if self._where is None:
+            return True
+        return self.payloads_for(stored).matches(self._where, stored.record)
+
+    def before_last(self, many: int) -> int:
+        """The position from which on there are so many events of what is asked for."""
+        oldest, at = self.store.oldest(), self.store.newest() + 1
+        positions: list[int] = []
+        while at > oldest and len(positions) < many:
+            low = max(oldest, at - _PAGE)
+            positions = [*self._between(low, at), *positions]
+            at = low
+        if 0 < many <= len(positions):
+            return positions[-many]
+        return at if many else self.store.newest() + 1
+
+    def _between(self, low: int, high: int) -> Iterator[int]:
+        numbers = self.numbers()
+        while low < high:
+            batch = self.store.read(low, limit=_PAGE, until=high, types=numbers)
+            yield from (stored.position for stored in batch.entries if self.is_wanted(stored))
+            low = batch.upto if batch.upto > low else high
+
+    def payloads_for(self, stored: Stored) -> Payloads:
+        """What reads an event: it knows all descriptions that the store had until now."""
+        if not self._payloads.knows(stored.record):
+            self._payloads.learn(self._descriptions())
+        return self._payloads
+
+    def _descriptions(self) -> list[Description]:
+        with self.store.view() as view:
+            return view.descriptions()
+
+    def numbers(self) -> list[int] | None:
+        """The numbers of the types that are asked for; None for all."""
+        if self._name is None:
+            return None
+        types = self.store.types()
+        if len(types) != self._known or self._numbers is None:
+            above = _above(self._descriptions())
+            meant = self._whole_name(self._name)
+            self._numbers = [
+                number
+                for number, kind in types.items()
+                if kind.name == meant or meant in above.get(kind.name, ())
+            ]
+            self._known = len(types)
+        return self._numbers
+
+    def _whole_name(self, name: str) -> str:
+        """The name of the type that is meant by it or its end."""
+        named = {kind.name for kind in self.store.types().values()}
+        return meant_by(name, named | _above(self._descriptions()).keys())
+
+
+def _above(descriptions: list[Description]) -> dict[str, set[str]]:
+    """For each described class, the names of all types above it."""
+    direct: dict[str, set[str]] = {}
+    for description in descriptions:
+        direct.setdefault(description.name, set()).update(description.supertypes)
+    return {name: set(_closure(name, direct)) for name in direct}
+
+
+def _closure(name: str, direct: dict[str, set[str]]) -> Iterator[str]:
+    seen, waiting = {name}, [name]
+    while waiting:
+        new = direct.get(waiting.pop(), set()) - seen
+        seen |= new
+        waiting += new
+        yield from new

@@ -15,7 +15,6 @@ from polycast.stores.doctor import open_readonly
 from polycast.stores.doctor.readonly_store import ReadOnlyStore, translated
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.urls import path_of
-from polycast.subscriptions.heartbeat import has_died
 
 if TYPE_CHECKING:
     import ssl
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from polycast.broker.client.remote_store import RemoteStore
     from polycast.cli.terminal import Terminal
     from polycast.stores import Store
-
-__all__ = ["StorePlace", "WriteSignal", "file_of", "has_died", "place_of", "time_at"]
 
 PROGRAM = "polycast command"  # how a broker knows it
 _LOOK = 0.1  # seconds between two looks at whether a file was written
@@ -143,12 +140,17 @@ def place_of(given: Namespace) -> StorePlace:
 
 def file_of(store: str) -> str:
     """The file of a store that is given as a path or as the URL of a bus."""
-    if "://" not in store and not store.startswith(("sqlite:", "memory:")):
+    if not is_url(store):
         return store
     path = None if store.startswith("memory:") else path_of(store)
     if path is None:
         raise BadOptionError("store", store, accepted=_ACCEPTED)
     return path
+
+
+def is_url(store: str) -> bool:
+    """Whether it is no plain path."""
+    return "://" in store or store.startswith(("sqlite:", "memory:"))
 
 
 def time_at(store: Store, terminal: Terminal) -> float:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from polycast.config import Clock
 
 # What is heavy is imported where it is used: help and versions are printed without it.
-__all__ = ["Terminal", "UsageError", "code_of", "is_terminal"]
-
 _EVERY = 0.2  # seconds between two lines of progress
 _SWITCH = re.compile(r"\b([a-z_]+)=True\b")
 
@@ -67,6 +65,14 @@ class Terminal:
         encoding = sys.stdout.encoding or "utf-8"
         text = text.encode(encoding, "backslashreplace").decode(encoding)
         print(text, file=self._pager or sys.stdout)
+
+    def report(self, data: Any, text: str) -> None:
+        """Print one of several results, on a line: as data, or as text."""
+        if self.as_json:
+            import msgspec
+
+            text = msgspec.json.encode(data).decode()
+        self.line(text)
 
     def _rendered(self, line: Line) -> str:
         from polycast.plain_text import plain, plain_json
@@ -129,10 +135,7 @@ class Terminal:
             kind = type(error).__name__
             text = f"{kind}: {error}. If the store may be damaged, run `polycast doctor` on it"
         if self.as_json:
-            import msgspec
-
-            data = {"error": {"code": code, "message": text}}
-            self.line(msgspec.json.encode(data).decode())
+            self.report({"error": {"code": code, "message": text}}, text)
         else:
             first, *more = text.splitlines() or [""]
             # Indented, so that no line of an error looks like the beginning of another.

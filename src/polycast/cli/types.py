@@ -1,28 +1,33 @@
-"""`polycast types`: what a store or a broker knows of event types."""
+"""`polycast types`: the event types that a store or a broker describes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.declaration import add_command, add_limit, add_place, add_where
+import msgspec
+
+from polycast.cli.declaration import add, add_command, add_limit, add_place, add_where
+from polycast.cli.formatting import TextTable, listed
+from polycast.cli.name_resolution import meant_by, row_filter
+from polycast.cli.targets import place_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from polycast.cli.formatting import Line
     from polycast.cli.terminal import Terminal
+    from polycast.stores import Store
+    from polycast.typesystem import AttributeDescription, Description
 
-__all__ = ["declare"]
 
-
-def declare(commands: Any) -> None:
+def declare(commands: Any, what: str) -> None:
     """Declare the command."""
-    what = "list the event types that are described, or show one with all its attributes"
     command = add_command(commands, "types", run, what, "types events.db Sale --count", late="type")
     add_place(command)
-    command.add_argument("type", metavar="TYPE", nargs="?", help="by its name, or the end of it")
-    command.add_argument(
-        "--count", action="store_true", help="count the events, which takes a while"
-    )
+    add(command, "type TYPE", "by its name, or the end of it", nargs="?")
+    add(command, "--count", "count the events, which takes a while")
     add_where(command, "a filter of types, as in 'event.version > 1', by what --json prints")
     add_limit(command)
 
@@ -32,16 +37,6 @@ def run(given: Namespace, terminal: Terminal) -> int:
 
     Counting reads the log.
     """
-    from polycast.cli.described_types import (
-        DescribedType,
-        count_events,
-        described_type,
-        type_lines,
-        type_table,
-    )
-    from polycast.cli.name_resolution import meant_by, row_filter
-    from polycast.cli.targets import place_of
-
     is_wanted = row_filter(given.where, DescribedType)
     with place_of(given).looking() as store:
         with store.view() as view:
@@ -63,3 +58,111 @@ def run(given: Namespace, terminal: Terminal) -> int:
     else:
         terminal.show(data, type_lines([row[1] for row in chosen], counts), paged=True)
     return 0
+
+
+_PAGE = 2_000  # records read at a time
+
+
+class DescribedAttribute(msgspec.Struct, frozen=True):
+    """An attribute of a type."""
+
+    name: str
+    type: str
+    required: bool
+
+
+class DescribedType(msgspec.Struct, frozen=True):
+    """A type as `polycast types` lists it, and as a filter sees it."""
+
+    name: str
+    version: int
+    hash: str
+    kind: str
+    aliases: list[str]
+    supertypes: list[str]
+    attributes: list[DescribedAttribute]
+    constants: list[str]
+    events: int | None = None
+
+    def data(self) -> dict[str, Any]:
+        """The type for a program; its events only if they were counted."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        if self.events is None:
+            del data["events"]
+        return data
+
+
+def described_type(description: Description, counts: Counter[str] | None) -> DescribedType:
+    """What is listed of a description."""
+    return DescribedType(
+        description.name,
+        description.version,
+        description.hash,
+        description.kind,
+        list(description.aliases),
+        list(description.supertypes),
+        [
+            DescribedAttribute(attribute.name, str(attribute.type), attribute.required)
+            for attribute in description.attributes
+        ],
+        [constant.name for constant in description.constants],
+        None if counts is None else counts[description.hash],
+    )
+
+
+def count_events(
+    store: Store, descriptions: Iterable[Description], terminal: Terminal
+) -> Counter[str]:
+    """Read the log, and count the events of each description, by its hash."""
+    wanted = {description.hash for description in descriptions}
+    numbers = [number for number, kind in store.types().items() if kind.hash in wanted]
+    counts: Counter[str] = Counter()
+    low, end = store.oldest(), store.newest() + 1
+    begin = low
+    while low < end and numbers:
+        batch = store.read(low, limit=_PAGE, until=end, types=numbers)
+        counts.update(stored.record.hash for stored in batch.entries)
+        low = batch.upto if batch.upto > low else end
+        terminal.progress("counting", low - begin, end - begin)
+    return counts
+
+
+def type_table(types: Sequence[DescribedType], *, counted: bool) -> TextTable:
+    """A row for each type."""
+    heads = ["name", "version", "kind", "supertypes", "attributes"]
+    rows: list[list[object]] = [
+        [
+            kind.name,
+            kind.version,
+            kind.kind,
+            listed(kind.supertypes),
+            listed([attribute.name for attribute in kind.attributes] or kind.constants),
+        ]
+        for kind in types
+    ]
+    if counted:
+        heads.insert(2, "events")
+        for row, kind in zip(rows, types, strict=True):
+            row.insert(2, kind.events)
+    return TextTable(heads, rows)
+
+
+def type_lines(descriptions: Iterable[Description], counts: Counter[str] | None) -> Iterator[Line]:
+    """All about each type."""
+    for description in descriptions:
+        yield f"{description.name}, version {description.version}, {description.kind}"
+        if counts is not None:
+            yield f"  events      {counts[description.hash]:,}"
+        yield f"  supertypes  {listed(description.supertypes)}"
+        if description.aliases:
+            yield f"  aliases     {listed(description.aliases)}"
+        rows = [(part.name, str(part.type), _default(part)) for part in description.attributes]
+        rows += [(constant.name, "constant", "-") for constant in description.constants]
+        yield TextTable(("attribute", "type", "if left out"), rows, indent=2)
+
+
+def _default(attribute: AttributeDescription) -> str:
+    if attribute.required:
+        return "refused"
+    default = attribute.default
+    return repr(default) if isinstance(default, str | int | float) else "its default"

@@ -1,33 +1,110 @@
-"""Which dead letters are replayed or purged, and what keeps one from it."""
+"""Dead letters: which are chosen, how they are shown, and what keeps one from a replay."""
 
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.cli.letter_listing import LETTER_PAGE
+from polycast.cli.event_lines import Payloads
+from polycast.cli.formatting import TextTable, ago, clip, moment
+from polycast.cli.name_resolution import filter_of
 from polycast.cli.terminal import UsageError
 from polycast.errors import BadOptionError
 from polycast.routing.translation import context_of_letter
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from polycast.cli.formatting import Line
     from polycast.cli.targets import StorePlace
     from polycast.contexts import Context
     from polycast.stores import Letter, Transaction, View
 
-__all__ = [
-    "STILL",
-    "ChosenLetter",
-    "choose",
-    "exhume",
-    "in_pages",
-    "letter_numbered",
-    "obstacle_to",
-    "translate_again",
-]
+
+LETTER_PAGE = 500  # letters that are read or changed at a time
+
+
+def chosen_letters(
+    view: View, subscription: str | None, where: str | None, limit: int
+) -> tuple[list[Letter], int]:
+    """The first dead letters whose events a filter is true of, and how many there are of these."""
+    payloads = Payloads(view.descriptions())
+    condition = filter_of(where, payloads.registry)
+    if condition is None:
+        total = view.count_letters(subscription=subscription)
+        return view.letters(subscription=subscription, limit=limit), total
+    letters = (
+        letter
+        for letter in _all_letters(view, subscription)
+        if payloads.matches(condition, letter.record)
+    )
+    first = list(islice(letters, limit))
+    return first, len(first) + sum(1 for _ in letters)
+
+
+def _all_letters(view: View, subscription: str | None) -> Iterator[Letter]:
+    after = 0
+    while page := view.letters(subscription=subscription, after=after, limit=LETTER_PAGE):
+        yield from page
+        after = page[-1].number
+
+
+def letter_table(
+    letters: Sequence[Letter], total: int, payloads: Payloads | None, now: float
+) -> Iterator[Line]:
+    """A row for each dead letter, and how many more there are."""
+    if not letters:
+        yield "no dead letters"
+        return
+    heads = ["number", "subscription", "class", "position", "attempts", "when", "reason"]
+    rows: list[list[object]] = [
+        [
+            str(letter.number),
+            letter.subscription,
+            letter.record.name,
+            letter.position,
+            letter.attempts,
+            ago(letter.time, now),
+            letter.reason,
+        ]
+        for letter in letters
+    ]
+    if payloads is not None:
+        heads.append("event")
+        for row, letter in zip(rows, letters, strict=True):
+            row.append(payloads.text(letter.record))
+    yield TextTable(heads, rows)
+    if total > len(letters):
+        yield f"... {len(letters):,} of {total:,}; --limit shows more"
+
+
+def letter_data(letter: Letter, payloads: Payloads | None) -> dict[str, Any]:
+    """A dead letter for a program."""
+    record = letter.record
+    data: dict[str, Any] = {
+        "number": letter.number,
+        "subscription": letter.subscription,
+        "class": record.name,
+        "version": record.version,
+        "position": letter.position,
+        "attempts": letter.attempts,
+        "reason": letter.reason,
+        "time": letter.time,
+    }
+    return data if payloads is None else data | payloads.fields(record)
+
+
+def letter_lines(letter: Letter, data: dict[str, Any], payloads: Payloads) -> list[str]:
+    """All about a dead letter."""
+    shown = {**data, "time": moment(letter.time), "published": moment(letter.record.time)}
+    shown["event"] = payloads.text(letter.record)
+    return [
+        f"{key:<13} {clip(str(value), 10_000)}"
+        for key, value in shown.items()
+        if value not in (None, {})
+    ]
 
 
 class ChosenLetter(NamedTuple):

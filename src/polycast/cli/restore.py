@@ -1,0 +1,40 @@
+"""`polycast restore`: a store from a back-up."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from polycast.cli.declaration import add, add_command, add_file
+from polycast.cli.formatting import size
+from polycast.cli.targets import StorePlace, file_of
+from polycast.stores.doctor.readonly_store import translated
+from polycast.stores.sqlite import restore
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from polycast.cli.terminal import Terminal
+
+
+def declare(commands: Any, what: str) -> None:
+    """Declare the command."""
+    command = add_command(commands, "restore", run, what, "restore monday.db events.db --force")
+    add(command, "backup BACKUP", "file that `polycast backup` wrote")
+    add_file(command)
+    add(command, "--force", "replace a store that is there and not open")
+
+
+def run(given: Namespace, terminal: Terminal) -> int:
+    """Make a store from a back-up."""
+    backup, store = file_of(given.backup), StorePlace(given.store).file("restoring")
+    with translated(backup):
+        restore(backup, store, force=given.force)
+    took = os.path.getsize(store)
+    data = {"backup": backup, "store": store, "bytes": took}
+    lines = [
+        f"{store} is restored from {backup}: {size(took)}, and checked",
+        "What was published after the back-up is not in it; all publishers begin a new epoch",
+    ]
+    terminal.show(data, lines)
+    return 0
