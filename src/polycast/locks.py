@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from polycast.errors import WouldDeadlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = [
     "LATEST",
     "InterruptibleEvent",
     "InterruptibleFuture",
+    "await_all",
     "check_free",
     "interrupted",
     "is_awaited",
@@ -102,9 +103,9 @@ class InterruptibleFuture(Future[T]):
     A waiting thread holds no lock that the thread which resolves the future needs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lock: Callable[[], threading.Lock] = threading.Lock) -> None:
         super().__init__()
-        self._gate = threading.Lock()
+        self._gate = lock()
         self._gate.acquire()
 
     def _invoke_callbacks(self) -> None:
@@ -124,6 +125,16 @@ class InterruptibleFuture(Future[T]):
         super().add_done_callback(fn)
 
 
+def await_all(futures: Iterable[Future[Any]], timeout: float | None = None) -> None:
+    """Wait until all futures are resolved, however they end, or one has taken too long."""
+    for future in tuple(futures):
+        try:
+            future.result(timeout)
+        except Exception:
+            if not future.done():
+                return
+
+
 def interrupted(operation: str) -> WouldDeadlockError:
     """Return the error for calls that interrupt the bus in its own thread."""
     return WouldDeadlockError(
@@ -137,8 +148,8 @@ def interrupted(operation: str) -> WouldDeadlockError:
 class InterruptibleEvent:
     """Like a `threading.Event`, but `set` may interrupt itself in the same thread."""
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition(threading.RLock())
+    def __init__(self, condition: Callable[[], threading.Condition] = threading.Condition) -> None:
+        self._changed = condition()  # over an RLock
         self._rung = False
 
     def set(self) -> None:
@@ -150,6 +161,10 @@ class InterruptibleEvent:
     def clear(self) -> None:
         """Reset the event."""
         self._rung = False
+
+    def is_set(self) -> bool:
+        """Whether the event is set."""
+        return self._rung
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the event is set."""

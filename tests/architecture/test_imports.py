@@ -17,6 +17,7 @@ LAYERS = (
     ("plain_text",),
     ("config", "metrics", "errors", "registered_names"),
     ("forks", "locks"),
+    ("runtime",),
     ("typesystem",),
     ("events",),
     ("formats",),

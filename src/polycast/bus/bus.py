@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import uuid
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -20,6 +18,7 @@ from polycast.delivery import Callback, LoopThread, Pool, Services, Timers, call
 from polycast.errors import BadOptionError
 from polycast.matching import Interest, selector_for
 from polycast.plain_text import log_of
+from polycast.runtime import runtime_of
 from polycast.subscriptions.options import check_isolation, check_options, settings_for
 from polycast.subscriptions.subscription_registry import Advertisement
 from polycast.typesystem import Registry
@@ -79,7 +78,8 @@ class Bus:
         check_count("history", history, of="events to keep")
         self._isolated = isolated = check_isolation(isolation)
         self._clock: Clock = check_clock(clock) if clock is not None else SystemClock()
-        name = publisher if publisher is not None else f"bus-{uuid.uuid4().hex[:12]}"
+        self._runtime = runtime_of(self._clock)
+        name = publisher if publisher is not None else f"bus-{self._runtime.token(6)}"
         self.publisher = check_name("publisher", name)
         check_count("dead_letters", dead_letters, of="dead letters to keep")
         self._registry = Registry()
@@ -132,15 +132,16 @@ class Bus:
     def _make_services(self, stuck_timeout: float, dead_letters: DeadLetters) -> Services:
         return Services(
             clock=self._clock,
-            timers=Timers(self._clock),
-            pool=Pool(self._clock, stuck_timeout=stuck_timeout),
-            loop=LoopThread(),
+            timers=Timers(self._clock, runtime=self._runtime),
+            pool=Pool(self._clock, stuck_timeout=stuck_timeout, runtime=self._runtime),
+            loop=LoopThread(runtime=self._runtime),
             dead_letters=dead_letters,
             in_turn=self._dispatcher.inline_lock.run,
             changed=self._dispatcher.change,
             rewrite=self._dispatcher.rewrite,
             ended=self._roster.forget,
-            quiet=threading.Condition(),
+            quiet=self._runtime.condition(),
+            runtime=self._runtime,
             source=self._engine.source,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
 from polycast.contexts import Context, Federation
@@ -14,6 +13,7 @@ from polycast.contexts.declare.difference import differences
 from polycast.delivery import DeadLetter
 from polycast.delivery.cursors import record_of
 from polycast.errors import BadContextError, BadOptionError, ContextConflictError, StoreError
+from polycast.locks import await_all
 from polycast.routing.context_versions import ContextHistory, StoredTranslation
 from polycast.routing.translation import TranslationFailed, letter_name, reason_of
 from polycast.stores import Letter, Stored
@@ -243,7 +243,7 @@ class StoredContexts(BusContexts):
 
     def settle(self) -> None:
         """Return when all that was found astray is kept."""
-        wait(list(self._burying))
+        await_all(self._burying)
 
 
 def _otherwise(there: ContextVersion | None, declared: bytes) -> str:

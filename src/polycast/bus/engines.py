@@ -18,6 +18,7 @@ from polycast.errors import BadOptionError
 from polycast.events.isolation import snapshot
 from polycast.log_reader.log_reader import Feed
 from polycast.routing import Dispatcher, StoredDispatcher
+from polycast.runtime import runtime_of
 from polycast.stores import Publisher, Recent, open_store
 from polycast.stores.urls import path_of
 from polycast.subscriptions.durable_registry import StoredRoster
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.delivery import Timers
+    from polycast.runtime import Runtime
     from polycast.stores import Retention, Store
     from polycast.typesystem import Registry
 
@@ -75,6 +77,7 @@ class Engine:
             admit=admit(registry),
             snapshot=partial(snapshot, registry=registry),
             isolated=options.isolated,
+            runtime=runtime_of(clock),
         )
         self.roster = Roster(self.dispatcher, log)
         self.publishing = Publishing(self.dispatcher, clock)
@@ -103,9 +106,8 @@ class StoredEngine(Engine):
             accepted = "nothing: a durable bus keeps all events, as long as retention= lets it"
             raise BadOptionError("history", options.history, accepted=accepted)
         self.store, self.clock = self._open_store(options, clock)
-        clock = self.clock
         try:
-            self._open(options, clock, registry)
+            self._open(options, self.clock, registry, runtime_of(clock))
         except BaseException:
             self.store.close()
             raise
@@ -117,7 +119,9 @@ class StoredEngine(Engine):
         self.title = f"over {path}"
         return open_store(path, clock=clock), clock
 
-    def _open(self, options: EngineOptions, clock: Clock, registry: Registry) -> None:
+    def _open(
+        self, options: EngineOptions, clock: Clock, registry: Registry, runtime: Runtime
+    ) -> None:
         store, self._clock = self.store, clock
         if options.retention is not None:
             options.retention.keep_in(store)
@@ -131,6 +135,7 @@ class StoredEngine(Engine):
             store=store,
             registry=registry,
             within=options.publish_timeout,
+            runtime=runtime,
         )
         self.source = Feed(store, dispatcher)
         self.dispatcher = dispatcher

@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import asyncio
 import contextlib
-import time
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -98,12 +97,13 @@ def _wait(
 ) -> bool:
     quiet = roster.services.quiet
     check(list(roster.mailboxes.values()))
-    deadline = None if timeout is None else time.monotonic() + timeout
+    now = roster.services.runtime.monotonic
+    deadline = None if timeout is None else now() + timeout
     while not _is_quiet(roster, but, *awaited):
         for box in list(roster.mailboxes.values()):
             box.recover()
         check(list(roster.mailboxes.values()))  # a plain callback may give an awaitable any time
-        left = None if deadline is None else deadline - time.monotonic()
+        left = None if deadline is None else deadline - now()
         if roster.is_broken() or (left is not None and left <= 0):
             return False
         with quiet:

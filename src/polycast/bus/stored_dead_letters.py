@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from concurrent.futures import wait
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from polycast.delivery.replay import Passed, announce
 from polycast.errors import AccessDeniedError, BrokerRefusedError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.events import encode_record
+from polycast.locks import await_all
 from polycast.matching import Definition
 from polycast.plain_text import log_of
 from polycast.routing.search import place_of
@@ -84,7 +84,7 @@ class StoredLetters(DeadLetters):
 
     def settle(self) -> None:
         """Return when all that were added are kept, or the store has not answered for long."""
-        wait(list(self._burying), self._dispatcher.publishing.within)
+        await_all(self._burying, self._dispatcher.publishing.within)
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went.

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from polycast.runtime import SYSTEM, Runtime
+
 __all__ = ["LoopThread"]
 
 
 class LoopThread:
     """An event loop in a thread, started when first needed."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, *, runtime: Runtime = SYSTEM) -> None:
+        self._runtime = runtime
+        self._lock = runtime.lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -20,10 +23,8 @@ class LoopThread:
         """The loop, running."""
         with self._lock:
             if self._loop is None:
-                loop = asyncio.new_event_loop()
-                thread = threading.Thread(
-                    target=self._run, args=(loop,), name="polycast-loop", daemon=True
-                )
+                loop = self._runtime.event_loop()
+                thread = self._runtime.thread(self._run, args=(loop,), name="polycast-loop")
                 try:
                     thread.start()
                 except RuntimeError:  # there can be no more, or the program ends

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import queue
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from polycast.forks import Home
-from polycast.locks import InterruptibleEvent, is_mine
+from polycast.locks import is_mine
 from polycast.plain_text import log_of
+from polycast.runtime import SYSTEM, Runtime
 
 if TYPE_CHECKING:
+    import queue
+
     from polycast.config import Clock
 
 __all__ = ["Job", "Pool"]
@@ -57,16 +58,24 @@ class _Worker:
 class Pool:
     """A few threads, more while callbacks are slow, one in place of each that is stuck."""
 
-    def __init__(self, clock: Clock, *, stuck_timeout: float, most: int = MOST) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        stuck_timeout: float,
+        most: int = MOST,
+        runtime: Runtime = SYSTEM,
+    ) -> None:
         self.clock, self.stuck_timeout, self._most = clock, stuck_timeout, most
-        self._ready: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._runtime = runtime
+        self._ready: queue.SimpleQueue[Job | None] = runtime.queue()
         self._workers: dict[_Worker, threading.Thread] = {}
-        self._lock = threading.RLock()
+        self._lock = runtime.rlock()
         self._started = itertools.count(1)
         self._progress = 0
         self._idle = 0
         self._watcher: threading.Thread | None = None
-        self._watch, self._pause = InterruptibleEvent(), InterruptibleEvent()
+        self._watch, self._pause = runtime.event(), runtime.event()
         self._closed = False
         self._home = Home()
 
@@ -88,12 +97,12 @@ class Pool:
                 return
             worker = _Worker()
             name = f"polycast-{next(self._started)}"
-            thread = threading.Thread(target=self._work, args=(worker,), name=name, daemon=True)
+            thread = self._runtime.thread(self._work, args=(worker,), name=name)
             self._workers[worker] = thread
             watcher = None
             if self._watcher is None:
                 name = "polycast-watch"
-                watcher = threading.Thread(target=self._watch_over, name=name, daemon=True)
+                watcher = self._runtime.thread(self._watch_over, name=name)
                 self._watcher = watcher
         try:
             if watcher is not None:
@@ -179,7 +188,7 @@ class Pool:
             self._ready.put(None)
         self._watch.set()
         self._pause.set()
-        deadline = time.monotonic() + timeout
+        deadline = self._runtime.monotonic() + timeout
         for thread in threads:
             if thread is not threading.current_thread() and thread.ident is not None:
-                thread.join(max(0.0, deadline - time.monotonic()))
+                thread.join(max(0.0, deadline - self._runtime.monotonic()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,9 +12,11 @@ from polycast.errors import CutOffError, QueueFullError, SubscriptionEndedError
 from polycast.forks import Home
 from polycast.locks import LATEST
 from polycast.metrics import Counts
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores import Undecodable
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterable
 
     from polycast.config import Clock, Settings
@@ -46,6 +47,7 @@ class Services:
     quiet: threading.Condition  # notified when a mailbox has nothing left to do
     waiting: int = 0  # how many wait for that
     threaded: bool = True
+    runtime: Runtime = SYSTEM
     home: Home = field(default_factory=Home)
     source: Source | None = None  # where what did not fit is read again; None: it is kept here
     supplies: set[Supplier] = field(default_factory=set)
@@ -87,7 +89,7 @@ class Inbox:
         self.name, self.interest = name, interest
         self.settings, self.services = settings, services
         self.counts = Counts()
-        self.lock = threading.RLock()
+        self.lock = services.runtime.rlock()
         self._moved: threading.Condition | None = None  # made when somebody waits for it
         ordered = settings.level.order != "none"
         self.backlog = Backlog(ordered=ordered, lifo=settings.pull == "lifo")
@@ -113,7 +115,7 @@ class Inbox:
     def moved(self) -> threading.Condition:
         """What is notified when something comes or goes, or the end comes. The lock is held."""
         if self._moved is None:
-            self._moved = threading.Condition(self.lock)
+            self._moved = self.services.runtime.condition(self.lock)
         return self._moved
 
     def has_moved(self) -> None:

@@ -12,6 +12,7 @@ from polycast.config import SystemClock
 from polycast.errors.failures import FAILURES
 from polycast.locks import note
 from polycast.plain_text import log_of
+from polycast.runtime import SYSTEM, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,14 +50,14 @@ class Timer:
 class Timers:
     """A thread, started when first needed, that does what is due. No user code runs in it."""
 
-    def __init__(self, clock: Clock, *, threaded: bool = True) -> None:
-        self.clock = clock
+    def __init__(self, clock: Clock, *, threaded: bool = True, runtime: Runtime = SYSTEM) -> None:
+        self.clock, self._runtime = clock, runtime
         self._threaded = threaded
         self._heap: list[Timer] = []
         # Who comes may interrupt who looks at the heap, in the same thread.
         self._new: deque[Timer] = deque()
         self._numbers = itertools.count()
-        self._changed = threading.Condition(threading.RLock())
+        self._changed = runtime.condition()  # over an RLock
         self._thread: threading.Thread | None = None
         self._closed = False
         self._cancelled = 0  # how many in the heap
@@ -96,7 +97,7 @@ class Timers:
             self._cancelled = 0
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name="polycast-timers", daemon=True)
+        thread = self._runtime.thread(self._run, name="polycast-timers")
         thread.start()  # which Python refuses while the program ends
         self._thread = thread
 
@@ -142,7 +143,7 @@ class Timers:
         if not self._heap:
             return None
         left = min(max(0.0, self._heap[0].when - self.clock.monotonic()), LONGEST)
-        return left if isinstance(self.clock, SystemClock) else min(left, LOOK)
+        return left if isinstance(self.clock, SystemClock | Runtime) else min(left, LOOK)
 
     def close(self) -> None:
         """Do nothing more."""

@@ -9,7 +9,6 @@ from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import STORE_FAILURES
-from polycast.locks import InterruptibleEvent
 from polycast.log_reader.routed_ranges import Stretches
 from polycast.matching import wanted_from_afar
 from polycast.plain_text import log_of
@@ -57,8 +56,8 @@ class Feed:
     def __init__(self, store: Store, dispatcher: StoredDispatcher) -> None:
         self._store, self._dispatcher = store, dispatcher
         self._stretches = Stretches(store)
-        self._bell = InterruptibleEvent()
-        self._lock = threading.RLock()
+        self._bell = dispatcher.runtime.event()
+        self._lock = dispatcher.runtime.rlock()
         self._lagging: dict[Mailbox, None] = {}
         self._covered: dict[Mailbox, tuple[object, list[int] | None]] = {}
         self._boxes: dict[int, Mailbox] = {}  # by the number of their route
@@ -89,7 +88,7 @@ class Feed:
         with self._lock:
             if self._thread is None and not self._closed:
                 self._dispatcher.routed = self._store.newest() + 1
-                self._thread = threading.Thread(target=self._run, name="polycast-feed", daemon=True)
+                self._thread = self._dispatcher.runtime.thread(self._run, name="polycast-feed")
                 self._thread.start()
 
     def ring(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from abc import get_cache_token
 from functools import partial
 from types import CellType
@@ -38,6 +37,7 @@ from polycast.routing.publish_codegen import (
 )
 from polycast.routing.publish_metadata import PublishMetadata, RouteKey
 from polycast.routing.translation import ContextRemoved
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Dispatcher(Posting):
         admit: Callable[[type], object],
         snapshot: Callable[[Any], Callable[[], Any] | None] = lambda event: None,
         isolated: bool = False,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             raise NotAvailableError(
@@ -76,13 +77,13 @@ class Dispatcher(Posting):
                 instead="Run it with the ordinary build of Python, or with PYTHON_GIL=1",
             )
         super().__init__()
-        self.home = Home()
+        self.home, self.runtime = Home(), runtime
         self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
-        self.plan, self.inline_lock = Plan(), InlineLock()
+        self.plan, self.inline_lock = Plan(), InlineLock(runtime.lock)
         self.snapshot, self.isolated = snapshot, isolated
-        self.starvation_guard = StarvationGuard(self.inline_lock.is_mine)
+        self.starvation_guard = StarvationGuard(self.inline_lock.is_mine, runtime.condition)
         self.newest: Callable[[], int] = self.inline_lock.newest
-        self.order, self.changing = threading.RLock(), threading.RLock()
+        self.order, self.changing = runtime.rlock(), runtime.rlock()
         self.version, self._stopped = 0, False
         self.refuse: Callable[[], None] = lambda: None
         # What publish looks up. Its keys would keep classes alive, so a full collection empties

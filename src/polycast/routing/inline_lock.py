@@ -139,7 +139,7 @@ class InlineLock:
     before is seen.
     """
 
-    def __init__(self) -> None:  # noqa: C901 - functions that share cells
+    def __init__(self, lock: Callable[[], threading.Lock] = threading.Lock) -> None:  # noqa: C901 - functions that share cells
         busy, position, latest = False, 0, 0.0
         owners, mark = OWNERS, object()
         # Calls that the thread with the turn has put off, and a knock for each thread that waits.
@@ -192,6 +192,7 @@ class InlineLock:
         for function in (take, advance, moment):
             cells = function.__closure__ or ()
             self.cells.update(zip(function.__code__.co_freevars, cells, strict=True))
+        self._lock = lock
         self._tickets: deque[threading.Lock] = deque()  # of the threads that wait, in their order
 
     def is_mine(self) -> bool:
@@ -220,7 +221,7 @@ class InlineLock:
         OWNERS[self.mark] = threading.get_ident()
 
     def _wait(self, me: int) -> None:
-        ticket = threading.Lock()
+        ticket = self._lock()
         ticket.acquire()
         self._tickets.append(ticket)
         self.pending.append(None)
@@ -308,9 +309,13 @@ class StarvationGuard:
     If somebody always comes meanwhile, it says so, and changes wait until it is through.
     """
 
-    def __init__(self, in_turn: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        in_turn: Callable[[], bool],
+        condition: Callable[[], threading.Condition] = threading.Condition,
+    ) -> None:
         self._in_turn = in_turn
-        self._over = threading.Condition()
+        self._over = condition()
         self._overtaken: set[int] = set()  # threads
 
     @contextmanager

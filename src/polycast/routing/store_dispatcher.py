@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import get_cache_token
 from contextlib import ExitStack
 from functools import partial
@@ -18,6 +17,7 @@ from polycast.routing.publish import ROUNDS, RecipientQuery
 from polycast.routing.publish_codegen import Route
 from polycast.routing.store_publisher import StorePublisher
 from polycast.routing.translation import EventViews
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores import Entry, Publisher, Stored, Undecodable
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ class StoredDispatcher(Dispatcher):
         store: Store,
         registry: Registry,
         within: float,
+        runtime: Runtime = SYSTEM,
     ) -> None:
-        super().__init__(publisher, clock=clock, log=None, admit=admit)
+        super().__init__(publisher, clock=clock, log=None, admit=admit, runtime=runtime)
         self.store, self.registry = store, registry
         self.newest = store.newest
         self._learnt = 0  # descriptions of the store
@@ -57,7 +58,7 @@ class StoredDispatcher(Dispatcher):
         self._found: dict[tuple[type, str | None, str | None], tuple[Target, ...]] = {}
         self._found_at: object = None  # the version of the plan, and of what ABCs say
         self.routed = 1  # all before this position has been brought to who wants it
-        self.advanced = threading.Condition()
+        self.advanced = runtime.condition()
         self.kept_locks: Callable[[], list[Any]] = list  # of that of which the store is told
         self.publishing = StorePublisher(self, store, registry, within)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -71,9 +70,9 @@ class StorePublisher:
         self._router, self._store, self._registry = router, store, registry
         self.publisher = router.publisher
         self.within = within  # how long a publisher waits before it does not know
-        self.queue = SubmissionQueue(self._submit_to_store, within)
+        self.queue = SubmissionQueue(self._submit_to_store, within, runtime=router.runtime)
         self._given = 0  # the last sequence
-        self._in_line = threading.RLock()  # who has it takes a sequence and submits
+        self._in_line = router.runtime.rlock()  # who has it takes a sequence and submits
         self._described = 0  # descriptions that the store was told, in the order they came
         self.is_called_back: Callable[[], bool] = bool  # whether a callback publishes
         self._passed_on = CallbackPublications(router.advanced)

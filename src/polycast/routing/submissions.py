@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
-from time import monotonic
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polycast.errors import BusClosedError, PublishBufferFullError
-from polycast.locks import InterruptibleFuture
+from polycast.runtime import SYSTEM, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,8 +57,8 @@ class Waiting:
     astray: Sequence[Stray]
     size: int
     since: float
-    positions: Future[list[int]] = field(default_factory=InterruptibleFuture)
-    handed_over: Future[None] = field(default_factory=InterruptibleFuture)
+    positions: Future[list[int]]
+    handed_over: Future[None]
 
 
 class SubmissionQueue:
@@ -73,15 +71,19 @@ class SubmissionQueue:
     LIMIT = 16_000_000
 
     def __init__(
-        self, submit: Callable[[list[Run], Sequence[Stray]], Future[list[int]]], within: float
+        self,
+        submit: Callable[[list[Run], Sequence[Stray]], Future[list[int]]],
+        within: float,
+        *,
+        runtime: Runtime = SYSTEM,
     ) -> None:
-        self._submit, self._within = submit, within
+        self._submit, self._within, self._runtime = submit, within, runtime
         self.limit, self.held = self.LIMIT, 0  # bytes that the store has and has not written
         self._waiting: deque[Waiting] = deque()
-        self.lock = threading.RLock()  # the store may be done before it returns
+        self.lock = runtime.rlock()  # the store may be done before it returns
         self._is_handing_over = self._closed = False
-        self._progress = monotonic()  # when the store was last done with something
-        self._emptied = threading.Condition(self.lock)
+        self._progress = self._runtime.monotonic()  # when the store was last done with something
+        self._emptied = runtime.condition(self.lock)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -92,7 +94,8 @@ class SubmissionQueue:
         """Submit events, now or when there is room; called in the order of their sequence."""
         if not counted and not self._waiting:
             return self._submit(runs, astray), None
-        waiting = Waiting(runs, astray, _size_of(runs) if counted else 0, monotonic())
+        size, new = _size_of(runs) if counted else 0, self._runtime.future
+        waiting = Waiting(runs, astray, size, self._runtime.monotonic(), new(), new())
         with self.lock:
             if self._closed:
                 raise BusClosedError("publish")
@@ -127,7 +130,7 @@ class SubmissionQueue:
     def _release(self, waiting: Waiting, done: Future[list[int]]) -> None:
         with self.lock:
             self.held -= waiting.size
-            self._progress = monotonic()
+            self._progress = self._runtime.monotonic()
         error = done.exception()
         if error is None:
             waiting.positions.set_result(done.result())
@@ -139,7 +142,7 @@ class SubmissionQueue:
 
     def patience(self, waiting: Waiting) -> float:
         """For how many seconds more to wait for room, unless the store gets on meanwhile."""
-        return max(waiting.since, self._progress) + self._within - monotonic()
+        return max(waiting.since, self._progress) + self._within - self._runtime.monotonic()
 
     def await_turn(self, waiting: Waiting) -> None:
         """Wait until the store has been given this, as long as it gets on with what it has."""

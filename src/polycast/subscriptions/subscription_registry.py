@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 import weakref
 from collections import deque
 from contextlib import ExitStack
@@ -88,7 +87,7 @@ class Roster:
         self.services: Services  # set by the bus, as is `owner`, which finds it
         self.owner: Callable[[], Any] = lambda: None
         self.dispatcher, self._history = dispatcher, History(dispatcher, log)
-        self._lock = threading.RLock()
+        self._lock = dispatcher.runtime.rlock()
         self._numbers = itertools.count(1)
         self.mailboxes: dict[str, Mailbox] = {}
         self._groups: dict[str, Group] = {}

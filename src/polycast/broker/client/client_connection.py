@@ -6,10 +6,7 @@ block on the network. It stays pending until it is answered, over as many connec
 
 from __future__ import annotations
 
-import random
 import threading
-import time
-import uuid
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -41,8 +38,9 @@ from polycast.errors import (
     WouldDeadlockError,
 )
 from polycast.forks import Home
-from polycast.locks import InterruptibleFuture, check_free, interrupted, is_mine, others_wait
+from polycast.locks import check_free, interrupted, is_mine, others_wait
 from polycast.plain_text import log_of
+from polycast.runtime import SYSTEM, Runtime
 
 if TYPE_CHECKING:
     import ssl
@@ -100,15 +98,21 @@ class BrokerConnection:
     """Sends requests and receives answers and events. `failure` is why it has ended for good."""
 
     def __init__(
-        self, options: ConnectionOptions, handlers: ConnectionHandlers, clock: Clock
+        self,
+        options: ConnectionOptions,
+        handlers: ConnectionHandlers,
+        clock: Clock,
+        *,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         self._options, self._handlers, self._clock = options, handlers, clock
-        self._client = uuid.uuid4().hex
-        self._lock = threading.RLock()
+        self._runtime = runtime
+        self._client = runtime.token(16)
+        self._lock = runtime.rlock()
         self.pending = PendingRequests(self._lock)
         self._unsent: deque[bytes] = deque()
         self._socket: ClientSocket | None = None  # None while there is no connection
-        self._closed = threading.Event()
+        self._closed = runtime.event()
         self.home = Home("this connection to a broker")
         self.failure: Exception | None = None
         self.trouble: Exception | None = None  # why it was lost, until a broker answers again
@@ -116,8 +120,8 @@ class BrokerConnection:
         self.origin = 0.0  # the broker's time when the monotonic clock here was 0
         self.welcome: Welcome | None = None
         self.times = 0  # how often it has connected
-        self._dialer = Dialer(options)
-        self._thread = threading.Thread(target=self._run, name="polycast-remote", daemon=True)
+        self._dialer = Dialer(options, dial=runtime.dial)
+        self._thread = runtime.thread(self._run, name="polycast-remote")
 
     def open(self) -> None:
         """Connect; raises `BrokerUnreachableError` if no address can be reached."""
@@ -151,7 +155,7 @@ class BrokerConnection:
     def ask(self, request: Callable[[int], FromClient]) -> Future[Any]:
         """Send a request; its answer comes however often the connection is lost meanwhile."""
         self.home.check("asking a broker")
-        future: Future[Any] = InterruptibleFuture()
+        future: Future[Any] = self._runtime.future()
         future.set_running_or_notify_cancel()
         if is_mine(self._lock):
             future.set_exception(interrupted("a question"))
@@ -207,13 +211,13 @@ class BrokerConnection:
         pause = 0.0
         with others_wait():
             while not self._closed.is_set() and self.failure is None:
-                began = time.monotonic()
+                began = self._runtime.monotonic()
                 try:
                     self._receive()
                 except Exception as error:
                     self._lost(error)
                     # Exponential back-off for a broker that accepts connections and drops them.
-                    is_soon = time.monotonic() - began < STEADY
+                    is_soon = self._runtime.monotonic() - began < STEADY
                     pause = min(max(2 * pause, SOONEST), LATEST) if is_soon else 0.0
                     self._rest(LATEST if _is_quota(error) else pause)
                 if self._closed.is_set() or self.failure is not None:
@@ -275,7 +279,7 @@ class BrokerConnection:
 
     def _rest(self, seconds: float) -> None:
         """Wait, unless it is closed; with jitter, so that clients do not reconnect together."""
-        self._closed.wait(seconds * (0.5 + random.random()))  # noqa: S311  (no secret)
+        self._closed.wait(seconds * (0.5 + self._runtime.random()))
 
     def _fail(self, error: Exception) -> None:
         """End for good."""

@@ -15,6 +15,8 @@ from polycast.errors import (
 from polycast.plain_text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.broker.client.address import Address
     from polycast.broker.client.client_connection import ConnectionOptions
     from polycast.broker.client.client_socket import ClientSocket
@@ -25,8 +27,10 @@ __all__ = ["Dialer", "reason_of"]
 class Dialer:
     """Goes through the addresses of a broker in turn."""
 
-    def __init__(self, options: ConnectionOptions) -> None:
-        self._options = options
+    def __init__(
+        self, options: ConnectionOptions, *, dial: Callable[[Address], ClientSocket] | None = None
+    ) -> None:
+        self._options, self._dial = options, dial
         self._turn = 0
 
     @property
@@ -45,6 +49,8 @@ class Dialer:
 
     def open(self) -> ClientSocket:
         """Open a WebSocket to the address whose turn it is."""
+        if self._dial is not None:
+            return self._dial(self.address)
         connect, kind = _library()
         address, token = self.address, self._options.token
         try:

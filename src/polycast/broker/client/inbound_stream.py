@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
 from polycast.broker.wire.frames import decode_records
 from polycast.broker.wire.messages import Credit, Follow, Want
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores import LogPage
 
 if TYPE_CHECKING:
@@ -25,10 +25,14 @@ class InboundStream:
     """The wanted part of the log from one position on, as far as it has been received."""
 
     def __init__(
-        self, tell: Callable[[FromClient], None], window: Callable[[], int] = lambda: 0
+        self,
+        tell: Callable[[FromClient], None],
+        window: Callable[[], int] = lambda: 0,
+        *,
+        runtime: Runtime = SYSTEM,
     ) -> None:
         self._tell, self._window = tell, window  # bytes that the broker sends ahead
-        self.lock = threading.RLock()
+        self.lock = runtime.rlock()
         self._stream = 0
         self._at = 0  # everything before it has been read
         self._received: deque[Events] = deque()

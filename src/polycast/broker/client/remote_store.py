@@ -18,9 +18,11 @@ from polycast.broker.wire.messages import Append, Call, Describe, Want
 from polycast.config import SystemClock
 from polycast.errors import NotSerialisableError, WouldDeadlockError
 from polycast.locks import InterruptibleFuture, check_free, is_awaited
+from polycast.runtime import runtime_of
 from polycast.stores import Coverage, Draft, LogPage, Run
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
@@ -42,8 +44,13 @@ _hashes = msgspec.msgpack.Decoder(list[str] | None)
 class Promise(InterruptibleFuture[T]):
     """The answer of a broker. Waiting for it times out; the request stays pending."""
 
-    def __init__(self, within: float, unreachable: Callable[[float], Exception]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        within: float,
+        unreachable: Callable[[float], Exception],
+        lock: Callable[[], threading.Lock],
+    ) -> None:
+        super().__init__(lock)
         self._within, self._unreachable = within, unreachable
         self.set_running_or_notify_cancel()
 
@@ -86,11 +93,14 @@ class RemoteStore(ConnectionHandlers):
     def __init__(self, options: ConnectionOptions, *, clock: Clock | None = None) -> None:
         here = clock if clock is not None else SystemClock()
         self.clock = RemoteClock(here)
+        self._runtime = runtime = runtime_of(here)
         self._within = options.within
         self._watchers: list[Callable[[], None]] = []
         self._private: dict[str, Description] = {}
-        self._connection = BrokerConnection(options, self, here)
-        self._inbound = InboundStream(self._connection.tell, lambda: self._connection.limits.window)
+        self._connection = BrokerConnection(options, self, here, runtime=runtime)
+        self._inbound = InboundStream(
+            self._connection.tell, lambda: self._connection.limits.window, runtime=runtime
+        )
         self._connection.open()
         self.clock.origin = lambda: self._connection.origin
         runner = TransactionRunner(self._connection, self._ask, self._guess)
@@ -100,7 +110,7 @@ class RemoteStore(ConnectionHandlers):
             self._inbound.is_current = False
             return result
 
-        self._writer = RemoteWriter(perform)
+        self._writer = RemoteWriter(perform, runtime=runtime)
 
     def check_wait(self, operation: str) -> None:
         """Refuse to block a thread that the store itself waits for."""
@@ -138,6 +148,9 @@ class RemoteStore(ConnectionHandlers):
         result: bytes = self._connection.answer(lambda number: Call(number, name, arguments))
         return result
 
+    def _promise(self) -> Promise[Any]:
+        return Promise(self._within, self._connection.unreachable, self._runtime.lock)
+
     def _asked(self, name: str, *args: Any, **options: Any) -> Any:
         method = LOG[name]
         return method.result(self._ask(name, method.arguments(*args, **options)))
@@ -152,7 +165,7 @@ class RemoteStore(ConnectionHandlers):
         self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
     ) -> Future[list[int]]:
         """Append all events or none; the result comes when the broker has synced them."""
-        future: Future[list[int]] = InterruptibleFuture()
+        future: Future[list[int]] = self._runtime.future()
         future.set_running_or_notify_cancel()
         try:
             runs = [_run_of(draft) if isinstance(draft, Draft) else draft for draft in drafts]
@@ -271,7 +284,7 @@ class RemoteStore(ConnectionHandlers):
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
         """Store descriptions, before any event that is submitted afterwards."""
-        future: Promise[None] = Promise(self._within, self._connection.unreachable)
+        future: Promise[None] = self._promise()
         encoded = list(map(encode_description, descriptions))
         asked = self._connection.ask(lambda number: Describe(number, encoded))
         described = {description.hash: description for description in descriptions}
@@ -288,7 +301,7 @@ class RemoteStore(ConnectionHandlers):
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Change the state; the result, or what `work` raised, comes when the broker has synced."""
         self._connection.home.check("writing to a broker")
-        future: Promise[T] = Promise(self._within, self._connection.unreachable)
+        future: Promise[T] = self._promise()
         self._writer.submit(work, future)
         return future
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections import deque
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import StoreClosedError
 from polycast.locks import others_wait
+from polycast.runtime import SYSTEM, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
+    from queue import SimpleQueue
 
     from polycast.stores import Transaction
 
@@ -26,12 +28,12 @@ __all__ = ["RemoteWriter"]
 class RemoteWriter:
     """A queue of transactions and the thread that performs them."""
 
-    def __init__(self, perform: Perform) -> None:
+    def __init__(self, perform: Perform, *, runtime: Runtime = SYSTEM) -> None:
         self._perform = perform
-        self._queue: SimpleQueue[Item] = SimpleQueue()
-        self._lock = threading.RLock()
+        self._queue: SimpleQueue[Item] = runtime.queue()
+        self._lock = runtime.rlock()
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="polycast-remote-store", daemon=True)
+        self._thread = runtime.thread(self._run, name="polycast-remote-store")
         self._thread.start()
 
     def submit(self, work: Callable[[Transaction], Any], future: Future[Any]) -> None:

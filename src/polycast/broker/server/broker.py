@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import uuid
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -32,6 +30,7 @@ from polycast.broker.wire.frames import encode, encode_result
 from polycast.broker.wire.messages import Limits
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, PolycastError, StoreError
+from polycast.runtime import runtime_of
 from polycast.stores import MemoryStore, open_store
 from polycast.stores.urls import path_of
 
@@ -65,6 +64,7 @@ class Broker:
         store: Store | None = None,
     ) -> None:
         self.clock: Clock = clock if clock is not None else SystemClock()
+        self.runtime = runtime_of(self.clock)
         path = path_of(url)
         self.url = url
         if store is None:
@@ -73,7 +73,7 @@ class Broker:
         self.store: Store = store
         with self.store.view() as view:
             self.identity = view.identity()
-        self.name = f"broker-{uuid.uuid4().hex[:8]}"
+        self.name = f"broker-{self.runtime.token(4)}"
         self.limits = limits if limits is not None else Limits()
         limits_of_all = server_limits if server_limits is not None else ServerLimits()
         self.server_limits = limits_of_all
@@ -89,9 +89,13 @@ class Broker:
         self.patience = patience  # seconds until a client that does not read is cut off
         self.type_catalog = TypeCatalog(self.store)
         self.filter_budget = FilterBudget(self.clock.monotonic)
-        self.fanout = Fanout(self.store, self.type_catalog, self.filter_budget)
-        self.pool = ThreadPoolExecutor(2, thread_name_prefix="polycast-broker")
-        self.scheduler = FairScheduler(soon=self.soon, later=self._later)
+        self.fanout = Fanout(
+            self.store, self.type_catalog, self.filter_budget, monotonic=self.runtime.monotonic
+        )
+        self.pool = self.runtime.executor(2, "polycast-broker")
+        self.scheduler = FairScheduler(
+            soon=self.soon, later=self._later, thread_time=self.runtime.thread_time
+        )
         self.tokens = tokens
         self.usage = Usage(self.store, self.clock, self._quota_of)
         self._publishers = PublisherOwners()

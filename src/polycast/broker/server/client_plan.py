@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from polycast.broker.server.encoding_cache import RoutedBatch
@@ -14,7 +13,7 @@ from polycast.stores import StoredRoute
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from polycast.broker.server.event_stream import EventStream
     from polycast.broker.server.filter_budget import FilterBudget
@@ -33,7 +32,8 @@ _log = server_log()
 class ClientPlan:
     """Which client wants which events. In the thread of the event loop."""
 
-    def __init__(self, budget: FilterBudget) -> None:
+    def __init__(self, budget: FilterBudget, monotonic: Callable[[], float]) -> None:
+        self._now = monotonic
         self._plan = RoutingPlan(Registry(classes=()), budget=budget)
         self._recipients: dict[int, EventStream] = {}  # by the number of a definition
         self._numbers: dict[EventStream, dict[str, list[int]]] = {}  # and by subscription
@@ -123,16 +123,16 @@ class ClientPlan:
 
     def reconsider(self) -> bool:
         """Recompile some filters whose types have changed; whether there is more to do."""
-        began = perf_counter()
+        began = self._now()
         while more := self._plan.reconsider(FEW):
-            if perf_counter() - began > TURN:
+            if self._now() - began > TURN:
                 break
         return more
 
     def purge(self) -> bool:
         """Drop some removed definitions from the plan; whether there is more to do."""
-        began = perf_counter()
-        while self._removed and perf_counter() - began < TURN:
+        began = self._now()
+        while self._removed and self._now() - began < TURN:
             for _ in range(min(FEW, len(self._removed))):
                 self._plan.remove(self._removed.popleft())
         return bool(self._removed)

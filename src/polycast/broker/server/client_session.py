@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from polycast.broker.server.backpressure import Backpressure
@@ -139,15 +138,16 @@ class ClientSession:
             self.cut_off(1008, str(error))
 
     async def _handle(self, messages: Sequence[msgspec.Raw]) -> None:
+        now = self.broker.runtime.monotonic
         for message in messages:
             parts, more = self.requests.handle(message), True
             while more:
                 await self._take_turn()
-                began = perf_counter()
+                began = now()
                 try:
                     more = next(parts, DONE) is not DONE
                 finally:
-                    self.broker.round_robin.spend(self.party, perf_counter() - began)
+                    self.broker.round_robin.spend(self.party, now() - began)
 
     async def _take_turn(self) -> None:
         await self.broker.round_robin.take(self.party)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from concurrent.futures import Future
-from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.errors import StoreClosedError
@@ -26,16 +26,16 @@ LONGEST = 0.25  # seconds that a party rests at most
 class CpuTimer:
     """Adds up the CPU time of an operation."""
 
-    def __init__(self) -> None:
-        self.took = 0.0
+    def __init__(self, thread_time: Callable[[], float] = time.thread_time) -> None:
+        self.took, self._now = 0.0, thread_time
 
     def time(self, work: Callable[[], R]) -> R:
         """Run it."""
-        began = thread_time()
+        began = self._now()
         try:
             return work()
         finally:
-            self.took += thread_time() - began
+            self.took += self._now() - began
 
 
 class FairScheduler:
@@ -45,8 +45,14 @@ class FairScheduler:
     schedules a callback there from any thread, `later` after a number of seconds.
     """
 
-    def __init__(self, *, soon: Callable[[Callable[[], None]], None], later: Later) -> None:
-        self._soon, self._later = soon, later
+    def __init__(
+        self,
+        *,
+        soon: Callable[[Callable[[], None]], None],
+        later: Later,
+        thread_time: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._soon, self._later, self._thread_time = soon, later, thread_time
         self._waiting: dict[Hashable, deque[tuple[Begin, Future[Any]]]] = {}
 
     def __len__(self) -> int:
@@ -82,7 +88,7 @@ class FairScheduler:
         return self.ask(party, begin)
 
     def _begin(self, party: Hashable, begin: Begin, answer: Future[Any]) -> None:
-        timer = CpuTimer()
+        timer = CpuTimer(self._thread_time)
         try:
             running = begin(timer)
         except Exception as error:

@@ -6,7 +6,6 @@ behind: it is served from its own position in the log later, and holds up nobody
 
 from __future__ import annotations
 
-from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from polycast.broker.wire.messages import Events, Wanted
 from polycast.stores import LogPage
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from polycast.broker.server.encoding_cache import EncodedRecords
     from polycast.broker.server.event_stream import EventStream
@@ -34,9 +33,16 @@ SCAN = 2_000  # records read for one request to read the log
 class Fanout:
     """How far each client has been served, and what it is sent next."""
 
-    def __init__(self, store: Store, type_catalog: TypeCatalog, budget: FilterBudget) -> None:
-        self._store, self._type_catalog = store, type_catalog
-        self.plan = ClientPlan(budget)
+    def __init__(
+        self,
+        store: Store,
+        type_catalog: TypeCatalog,
+        budget: FilterBudget,
+        *,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._store, self._type_catalog, self._now = store, type_catalog, monotonic
+        self.plan = ClientPlan(budget, monotonic)
         self._idle: dict[EventStream, None] = {}  # clients that do not follow the log
         self._live: dict[EventStream, None] = {}
         self._behind: dict[EventStream, None] = {}
@@ -134,13 +140,13 @@ class Fanout:
 
     def _catch_up_some(self) -> bool:
         """Serve clients that are behind, as time allows; whether there may be more to do."""
-        began, more = perf_counter(), False
+        began, more = self._now(), False
         for recipient in list(self._behind):
             if recipient.has_room():
                 more = self._catch_up(recipient) or more
                 if recipient in self._behind:  # to the end of the queue
                     self._behind[recipient] = self._behind.pop(recipient)
-                if perf_counter() - began > TURN:
+                if self._now() - began > TURN:
                     return True
         return more
 

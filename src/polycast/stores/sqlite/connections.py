@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -19,23 +17,28 @@ from polycast.errors import (
     StoreFailedError,
 )
 from polycast.forks import Home
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores.sqlite.forked_files import check_own
 from polycast.stores.sqlite.open_files import identity_of
 from polycast.stores.sqlite.schema import BUSY_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from polycast.stores.sqlite.open_files import Files
 
 __all__ = ["Readers", "connect", "sqlite_errors"]
 
-_waiting = threading.local()
 _KEPT = 8  # idle readers kept for reuse
 
 
 def connect(
-    path: str, *, vfs: str | None = None, create: bool = False, write: bool = True
+    path: str,
+    *,
+    vfs: str | None = None,
+    create: bool = False,
+    write: bool = True,
+    runtime: Runtime = SYSTEM,
 ) -> apsw.Connection:
     """Open a connection with the settings of every connection to a store."""
     check_own(path, identity_of)
@@ -47,7 +50,7 @@ def connect(
         raise NotAStoreError(
             path, why=_absence(path, create=create), instead=_advice(path)
         ) from None
-    connection.set_busy_handler(_patience)
+    connection.set_busy_handler(_patience(runtime))
     connection.wal_autocheckpoint(0)  # the writer does it, and checks for errors
     try:
         if write and connection.readonly("main"):
@@ -78,13 +81,18 @@ def sqlite_errors(path: str) -> Iterator[None]:
         raise StoreFailedError(path, why=f"{type(error).__name__}: {error}") from None
 
 
-def _patience(tries: int) -> bool:
-    """Wait a little for another process; SQLite's own handler backs off, which is unfair."""
-    if tries == 0:
-        _waiting.since = time.monotonic()
-    time.sleep(min(0.000_2 * (tries + 1), 0.002))
-    since: float = _waiting.since
-    return time.monotonic() - since < BUSY_SECONDS
+def _patience(runtime: Runtime) -> Callable[[int], bool]:
+    """Waits a little for another process; SQLite's own handler backs off, which is unfair."""
+    since = 0.0  # one thread at a time uses a connection
+
+    def wait(tries: int) -> bool:
+        nonlocal since
+        if tries == 0:
+            since = runtime.monotonic()
+        runtime.sleep(min(0.000_2 * (tries + 1), 0.002))
+        return runtime.monotonic() - since < BUSY_SECONDS
+
+    return wait
 
 
 def _absence(path: str, *, create: bool) -> str:
@@ -105,8 +113,10 @@ def _advice(path: str) -> str:
 class Readers:
     """A pool of read-only connections; each serves one reader at a time, in any thread."""
 
-    def __init__(self, path: str, files: Files, *, vfs: str | None = None) -> None:
-        self._path, self._vfs, self._files = path, vfs, files
+    def __init__(
+        self, path: str, files: Files, *, vfs: str | None = None, runtime: Runtime = SYSTEM
+    ) -> None:
+        self._path, self._vfs, self._files, self._runtime = path, vfs, files, runtime
         self._home = Home("this store")
         # No lock: a finaliser may publish in the midst of this, and wait for who waits for it.
         self._idle: deque[apsw.Connection] = deque()
@@ -129,7 +139,7 @@ class Readers:
     def open(self) -> apsw.Connection:
         """One more connection that only reads, which the caller closes."""
         self._files.check()
-        connection = connect(self._path, vfs=self._vfs)
+        connection = connect(self._path, vfs=self._vfs, runtime=self._runtime)
         try:
             self._files.check()  # it is open now, and what was there before was looked at
         except BaseException:

@@ -8,8 +8,6 @@ the file every 50 ms. A store that is alone neither sends nor polls.
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import stat
 import tempfile
 import threading
@@ -19,9 +17,11 @@ from typing import TYPE_CHECKING
 import apsw
 
 from polycast.errors import StoreError
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
     from polycast.stores.sqlite.connections import Readers
@@ -35,11 +35,11 @@ _LONGEST = 100  # bytes of a socket's path; the systems allow a few more
 class Peers:
     """The other open stores, as the writer knows them; used in its thread only."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, runtime: Runtime = SYSTEM) -> None:
         self.address = address
         self._known = -1
         self._others: list[tuple[int, str, int]] = []
-        self._socket = _socket()
+        self._socket = runtime.datagrams()
 
     def refresh(self, connection: apsw.Connection, listening: int) -> None:
         """Reload the list if it has changed."""
@@ -92,15 +92,6 @@ class Peers:
             self._socket.close()
 
 
-def _socket() -> socket.socket | None:
-    try:
-        sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    except (AttributeError, OSError):
-        return None
-    sender.setblocking(False)
-    return sender
-
-
 def _send(sender: socket.socket, address: str, process: int) -> bool:
     """Send a byte; return whether the receiver may be alive."""
     try:
@@ -131,7 +122,7 @@ def _lives(process: int) -> bool:
 
 def answers(address: str, process: int) -> bool:
     """Wake a listed store; return whether it is alive."""
-    sender = _socket()
+    sender = SYSTEM.datagrams()
     if sender is None or not address:
         return _lives(process)
     with sender:
@@ -141,12 +132,19 @@ def answers(address: str, process: int) -> bool:
 class ChangeListener:
     """Receives notifications from other stores, and calls the watchers of this one."""
 
-    def __init__(self, path: str, readers: Readers, watchers: list[Callable[[], None]]) -> None:
-        self._readers, self._watchers = readers, watchers
+    def __init__(
+        self,
+        path: str,
+        readers: Readers,
+        watchers: list[Callable[[], None]],
+        *,
+        runtime: Runtime = SYSTEM,
+    ) -> None:
+        self._readers, self._watchers, self._runtime = readers, watchers, runtime
         self._stopped = False
         self.looking = True  # whether it polls the file
-        self._socket, self.address = _bound(path)
-        self._thread = threading.Thread(target=self._run, name="polycast-wake", daemon=True)
+        self._socket, self.address = _bound(path, runtime)
+        self._thread = runtime.thread(self._run, name="polycast-wake")
 
     def start(self) -> None:
         """Begin to listen."""
@@ -203,7 +201,7 @@ class ChangeListener:
     def _wait(self, seconds: float | None) -> bool:
         """Wait for a byte; return whether one came."""
         if self._socket is None:
-            threading.Event().wait(LOOK_SECONDS)
+            self._runtime.sleep(LOOK_SECONDS)
             return False
         self._socket.settimeout(seconds)
         try:
@@ -219,11 +217,11 @@ class ChangeListener:
         return True
 
 
-def _bound(path: str) -> tuple[socket.socket | None, str]:
+def _bound(path: str, runtime: Runtime) -> tuple[socket.socket | None, str]:
     """Bind a socket to a short name in the temporary folder, if possible."""
-    name = f"pc-{os.getpid():x}-{secrets.token_hex(4)}"
+    name = f"pc-{os.getpid():x}-{runtime.token(4)}"
     address = os.path.join(tempfile.gettempdir(), name)
-    receiver = _socket() if len(os.fsencode(address)) <= _LONGEST else None
+    receiver = runtime.datagrams() if len(os.fsencode(address)) <= _LONGEST else None
     if receiver is None:
         return None, ""
     try:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import apsw
 
 from polycast.errors import NotAStoreError
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores.sqlite.row_format import fetch
 
 if TYPE_CHECKING:
@@ -175,7 +174,12 @@ FROM pragma_application_id, pragma_user_version
 
 
 def prepare(
-    connection: apsw.Connection, path: str, *, create: bool = True, steps: Sequence[str] = STEPS
+    connection: apsw.Connection,
+    path: str,
+    *,
+    create: bool = True,
+    steps: Sequence[str] = STEPS,
+    runtime: Runtime = SYSTEM,
 ) -> None:
     """Initialize a new file, migrate an old store, and refuse any other file."""
     version = version_of(connection, path, accepted=len(steps))
@@ -183,7 +187,7 @@ def prepare(
         raise NotAStoreError(path, why="it is empty", instead="Name a store, or make a new one")
     if version < len(steps):
         _upgrade(connection, path, steps)
-    _use_wal(connection)
+    _use_wal(connection, runtime)
 
 
 def version_of(connection: apsw.Connection, path: str, *, accepted: int = len(STEPS)) -> int:
@@ -228,17 +232,17 @@ def _upgrade(connection: apsw.Connection, path: str, steps: Sequence[str]) -> No
     sync_directory(path)
 
 
-def _use_wal(connection: apsw.Connection) -> None:
+def _use_wal(connection: apsw.Connection, runtime: Runtime) -> None:
     """Retry while other connections are busy: changing the journal mode does not wait by itself."""
-    deadline, pause = time.monotonic() + BUSY_SECONDS, threading.Event()
+    deadline = runtime.monotonic() + BUSY_SECONDS
     while True:
         try:
             fetch(connection, "PRAGMA journal_mode = WAL")
             return
         except apsw.BusyError:
-            if time.monotonic() > deadline:
+            if runtime.monotonic() > deadline:
                 raise
-        pause.wait(0.005)
+        runtime.sleep(0.005)
 
 
 def sync_directory(path: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlockError
 from polycast.locks import check_free, is_awaited
+from polycast.runtime import runtime_of
 from polycast.stores.local import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import Readers, connect, sqlite_errors
 from polycast.stores.sqlite.notifications import ChangeListener, Peers
@@ -53,21 +54,23 @@ class SqliteStore(Readable):
     ) -> None:
         super().__init__(os.fspath(path))
         self._clock: Clock = clock if clock is not None else SystemClock()
+        runtime = runtime_of(self._clock)
+        self._future, vfs = runtime.future, vfs or runtime.vfs
         before = identity_of(self.path)
-        connection = connect(self.path, vfs=vfs, create=create)
+        connection = connect(self.path, vfs=vfs, create=create, runtime=runtime)
         try:
             with sqlite_errors(self.path):
-                prepare(connection, self.path, create=create)
+                prepare(connection, self.path, create=create, runtime=runtime)
                 connection.execute("PRAGMA synchronous = FULL")
                 files = Files(self.path, connection, before=before)
         except BaseException:
             connection.close()
             raise
         self._files = files
-        self._readers = Readers(self.path, files, vfs=vfs)
+        self._readers = Readers(self.path, files, vfs=vfs, runtime=runtime)
         watchers: list[Callable[[], None]] = []
-        self._listener = ChangeListener(self.path, self._readers, watchers)
-        self._peers = Peers(self._listener.address)
+        self._listener = ChangeListener(self.path, self._readers, watchers, runtime=runtime)
+        self._peers = Peers(self._listener.address, runtime=runtime)
         self._writer = StoreWriter(
             connection,
             self.path,
@@ -75,8 +78,9 @@ class SqliteStore(Readable):
             peers=self._peers,
             watchers=watchers,
             finish=self._readers.close,
+            runtime=runtime,
         )
-        self._writer.put(Change(self._peers.register))
+        self._writer.put(Change(self._peers.register, future=self._future))
         self._listener.start()
         # A store that is dropped without close() still ends its threads.
         self._end = weakref.finalize(self, _abandon, self._writer, self._listener)
@@ -88,7 +92,7 @@ class SqliteStore(Readable):
     ) -> Future[list[int]]:
         """Append all drafts or none, at consecutive positions; the future resolves once synced."""
         path = self.path
-        job = Appending(drafts)
+        job = Appending(drafts, future=self._future)
         if astray:
             single, now = one_by_one(drafts), self._clock.time()
             job.also = lambda connection, positions: bury_astray(
@@ -113,9 +117,9 @@ class SqliteStore(Readable):
         self.check_wait("truncate()")
         total = 0
         while True:
-            job = Change(partial(_truncate, before=before))
+            job = Change(partial(_truncate, before=before), future=self._future)
             self._writer.put(job)
-            removed = job.future.result()
+            removed: int = job.future.result()
             total += removed
             if removed < _CHUNK:
                 return total
@@ -136,7 +140,7 @@ class SqliteStore(Readable):
             tx.finish()
             return result
 
-        job = Change(change)
+        job = Change(change, future=self._future)
         self._writer.put(job)
         return job.future
 
@@ -158,7 +162,7 @@ class SqliteStore(Readable):
         if self._writer.home.is_elsewhere():
             return
         self._listener.stop(wait=True)
-        self._writer.end(Change(self._peers.unregister))
+        self._writer.end(Change(self._peers.unregister, future=self._future))
         self._writer.join()
 
     def check_wait(self, operation: str) -> None:

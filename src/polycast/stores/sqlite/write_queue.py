@@ -33,8 +33,8 @@ class WriteJob(Generic[T]):
     records: int  # the size of groups is measured by both
     size: int
 
-    def __init__(self) -> None:
-        self.future: InterruptibleFuture[T] = InterruptibleFuture()
+    def __init__(self, future: Callable[[], InterruptibleFuture[T]]) -> None:
+        self.future = future()
         self.future.set_running_or_notify_cancel()  # a submitted job cannot be cancelled
         self.error: BaseException | None = None
 
@@ -54,8 +54,13 @@ class Change(WriteJob[T]):
     records = _CHANGE
     size = 0
 
-    def __init__(self, work: Callable[[apsw.Connection], T]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        work: Callable[[apsw.Connection], T],
+        *,
+        future: Callable[[], InterruptibleFuture[T]] = InterruptibleFuture,
+    ) -> None:
+        super().__init__(future)
         self.work = work
 
 
@@ -78,8 +83,13 @@ class Appending(WriteJob[list[int]]):
         "types",
     )
 
-    def __init__(self, drafts: Sequence[Draft | Run]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        drafts: Sequence[Draft | Run],
+        *,
+        future: Callable[[], InterruptibleFuture[list[int]]] = InterruptibleFuture,
+    ) -> None:
+        super().__init__(future)
         self.drafts = tuple(drafts)
         self.also: Callable[[apsw.Connection, list[int]], None] | None = None
         """Called with the positions, in the same transaction."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from itertools import groupby
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import TYPE_CHECKING, Any, cast
 
 import apsw
@@ -18,6 +18,7 @@ from polycast.errors import (
 )
 from polycast.forks import Home
 from polycast.locks import others_wait
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores.sqlite.appender import Appender
 from polycast.stores.sqlite.checkpoints import Checkpoints
 from polycast.stores.sqlite.forked_files import opened
@@ -27,6 +28,7 @@ from polycast.stores.sqlite.write_queue import Appending, Change, WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from queue import SimpleQueue
 
     from polycast.stores.sqlite.notifications import Peers
     from polycast.stores.sqlite.open_files import Files
@@ -59,6 +61,7 @@ class StoreWriter:
         peers: Peers,
         watchers: list[Callable[[], None]],
         finish: Callable[[], None],
+        runtime: Runtime = SYSTEM,
     ) -> None:
         self.failure: StoreFailedError | None = None
         self.watchers = watchers
@@ -66,11 +69,11 @@ class StoreWriter:
         self._peers, self._finish = peers, finish
         self._numbers = Interner(connection)
         self._appender = Appender(connection, path, self._numbers)
-        self._queue: SimpleQueue[WriteJob[Any] | None] = SimpleQueue()
-        self._lock = threading.RLock()
+        self._queue: SimpleQueue[WriteJob[Any] | None] = runtime.queue()
+        self._lock = runtime.rlock()
         self._closed = self._ending = False
         self.home, self.is_over = Home("this store"), False
-        self._thread = threading.Thread(target=self._run, name="polycast-store", daemon=True)
+        self._thread = runtime.thread(self._run, name="polycast-store")
         self._checkpoints = Checkpoints(connection, files)
         opened(self, files)
         self._thread.start()
