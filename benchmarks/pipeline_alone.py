@@ -17,8 +17,8 @@ from pipeline_shapes import MATCH, worker_for
 from tables import Table
 
 from polycast.events.codec import codec_for
-from polycast.pipeline.code_distribution import Shipment
-from polycast.pipeline.route_worker import SLICE, Piece, Worker
+from polycast.pipeline.code_distribution import CodeBundle
+from polycast.pipeline.route_worker import SLICE, RouteRange, Worker
 from polycast.routing import encode_recipients
 
 SALES = "pipeline_sales"
@@ -68,7 +68,7 @@ def measure(plan: Plan, folder: Path, report: Report) -> Results:
 def _cost(path: Path, size: int, count: int, *, imported: bool) -> Cost:
     if imported:
         importlib.import_module(SALES)
-    worker = Worker(str(path), Shipment())
+    worker = Worker(str(path), CodeBundle())
     piece = _piece(worker, count)
     begin = clock()
     worker.follow(piece)
@@ -91,9 +91,9 @@ def _cost(path: Path, size: int, count: int, *, imported: bool) -> Cost:
     return Cost(size, what, building, first / SLICE, steps, whole)
 
 
-def _piece(worker: Worker, count: int) -> Piece:
+def _piece(worker: Worker, count: int) -> RouteRange:
     with worker.store.view() as view:
-        return Piece(1, 1 + count, *view.in_effect(1))
+        return RouteRange(1, 1 + count, *view.in_effect(1))
 
 
 def _steps(worker: Any, low: int) -> dict[str, float]:

@@ -19,7 +19,7 @@ from pipeline_shapes import SOURCES, STUB_ARROW, in_arrow
 from polycast.errors import PipelineError
 from polycast.pipeline import Pipeline, session
 from polycast.pipeline.route_worker import COLUMNS
-from polycast.pipeline.sink import Sink, rows_in
+from polycast.pipeline.sink import Sink, reports_in
 from polycast.pipeline.spark_session import LEAN
 from polycast.stores.doctor.readonly_store import open_readonly
 
@@ -95,7 +95,7 @@ class TimedSink(Sink):
         begun = time.monotonic()
         if self._arrow is not None:
             batch = batch.mapInArrow(self._arrow, COLUMNS)
-        rows = rows_in(batch)
+        rows = reports_in(batch)
         found = time.monotonic()
         try:
             self.keep(number, rows)

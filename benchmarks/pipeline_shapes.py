@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from polycast.events.codec import codec_for
-from polycast.pipeline.code_distribution import Shipment
+from polycast.pipeline.code_distribution import CodeBundle
 from polycast.pipeline.route_source import RouteReader, RouteSource, batch_of
-from polycast.pipeline.route_worker import Piece, Row, Worker
+from polycast.pipeline.route_worker import RangeReport, RouteRange, Worker
 from polycast.routing import encode_recipients
 
 READ = "read"
@@ -54,10 +54,12 @@ class StubMatcher:
 class ReadOnly(Worker):
     """Reads, and says that nobody takes anything."""
 
-    def routed(self, low: int, high: int) -> Row:
+    def routed(self, low: int, high: int) -> RangeReport:
         entries = self.store.read(low, limit=high - low, until=high).entries
         count = self._looked_at(entries)
-        return Row(low, high, len(entries), count, 0, encode_recipients(low, (), ()), b"", None)
+        return RangeReport(
+            low, high, len(entries), count, 0, encode_recipients(low, (), ()), b"", None
+        )
 
     def _looked_at(self, entries: list[Any]) -> int:
         return 0
@@ -74,7 +76,7 @@ class Decoding(ReadOnly):
 class Stubbed(Worker):
     """Does all that a worker does, but with a stub in place of the matcher."""
 
-    def follow(self, piece: Piece) -> None:
+    def follow(self, piece: RouteRange) -> None:
         """Have the routes of a piece in effect; they are the same in all of a benchmark's log."""
         if not len(self.plan):
             super().follow(piece)
@@ -100,7 +102,7 @@ def worker_for(shape: str, path: str) -> Worker:
         for other in _workers.values():
             other.close()
         _workers.clear()
-        _workers[shape, path] = WORKERS[shape](path, Shipment())
+        _workers[shape, path] = WORKERS[shape](path, CodeBundle())
     return _workers[shape, path]
 
 
@@ -147,7 +149,7 @@ class ShapeReader(RouteReader):
         """Do what the shape is about; or only tell what is to be done."""
         if self.shape == STUB_ARROW:
             for piece in partition.value:  # five numbers, as a row has
-                yield batch_of(Row(*piece, b"", b"", None))
+                yield batch_of(RangeReport(*piece, b"", b"", None))
             return
         for row in worker_for(self.shape, self.path).rows(partition.value):
             yield batch_of(row)
@@ -158,8 +160,8 @@ def in_arrow(shape: str, path: str) -> Callable[[Iterable[pa.RecordBatch]], Any]
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = [batch.column(place).to_pylist() for place in range(len(Piece._fields))]
-            pieces = [Piece(*each) for each in zip(*columns, strict=True)]
+            columns = [batch.column(place).to_pylist() for place in range(len(RouteRange._fields))]
+            pieces = [RouteRange(*each) for each in zip(*columns, strict=True)]
             for row in worker_for(shape, path).rows(pieces):
                 yield batch_of(row)
 

@@ -21,8 +21,8 @@ from polycast.contexts.declare.context_state import state_of
 from polycast.events import Identity
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
-from polycast.pipeline.code_distribution import Shipment
-from polycast.pipeline.route_worker import Piece, rows_of
+from polycast.pipeline.code_distribution import CodeBundle
+from polycast.pipeline.route_worker import RouteRange, reports_of
 from polycast.registered_names import BUILT_IN, RegisteredNames
 from polycast.routing import decode_recipients
 from polycast.routing.context_versions import ContextHistory
@@ -123,10 +123,10 @@ def routed(path: str, event: object, *, imports: tuple[str, ...] = (MODULE,)) ->
 def worked(path: str, position: int, imports: tuple[str, ...]) -> Recipients:
     with open_readonly(path) as store, store.view() as view:
         identity, effect = view.identity(), view.in_effect(position)
-    piece = Piece(position, position + 1, *effect)
-    (row,) = rows_of(path, identity, Shipment(imports), [piece])
-    assert (row.error, row.troubles) == (None, b"")
-    return decode_recipients(position, row.takers)
+    piece = RouteRange(position, position + 1, *effect)
+    (row,) = reports_of(path, identity, CodeBundle(imports), [piece])
+    assert (row.error, row.failures) == (None, b"")
+    return decode_recipients(position, row.recipients)
 
 
 @pytest.mark.parametrize("name", [f"{MODULE}:os.system", f"{MODULE}:system", "builtins:exec"])

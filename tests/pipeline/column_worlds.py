@@ -17,7 +17,7 @@ import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
 from polycast.contexts.run.translator import Translator
 from polycast.filters.backends.spark.kinds import ColumnKind, attribute_kind
-from polycast.pipeline.event_rows import NoColumn, Rows
+from polycast.pipeline.event_rows import EventRows, Misfit
 from polycast.pipeline.table_schema import fields_of
 from polycast.typesystem import Registry, describe
 from polycast.typesystem.attributes import declared_defaults
@@ -182,15 +182,15 @@ def expected_of(context: pc.Context, events: list[Any], target: type) -> list[An
     registry = Registry()
     for cls in (*context.types, Line, Colour, Level, Word):
         registry.add(describe(cls))
-    rows = Rows(fields_of(describe(target), registry), registry)
+    rows = EventRows(fields_of(describe(target), registry), registry)
     return [_expected(translator, rows, event, target) for event in events]
 
 
-def _expected(translator: Translator, rows: Rows, event: Any, target: type) -> Any:
+def _expected(translator: Translator, rows: EventRows, event: Any, target: type) -> Any:
     try:
         made = translator.translate(event)
         rows.row_of(made)
-    except (NoColumn, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
+    except (Misfit, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
         return None
     return plain(row_of(made), ColumnKind("object", cls=target))
 

@@ -6,16 +6,19 @@ import base64
 import json
 import sys
 
-from polycast.pipeline.code_distribution import Shipment
-from polycast.pipeline.route_worker import Piece, rows_of
+from polycast.pipeline.code_distribution import CodeBundle
+from polycast.pipeline.route_worker import RouteRange, reports_of
 
 
 def main() -> None:
     for line in sys.stdin:
         path, identity, imports, pieces = json.loads(line)
-        rows = rows_of(path, identity, Shipment(tuple(imports)), [Piece(*each) for each in pieces])
+        rows = reports_of(
+            path, identity, CodeBundle(tuple(imports)), [RouteRange(*each) for each in pieces]
+        )
         told = [
-            (row.low, row.high, row.error, base64.b64encode(row.takers).decode()) for row in rows
+            (row.low, row.high, row.error, base64.b64encode(row.recipients).decode())
+            for row in rows
         ]
         print(json.dumps(told), flush=True)
 

@@ -8,24 +8,24 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from polycast.pipeline.data_source import BatchReader, PolycastSource
-from polycast.pipeline.read_request import Question, ask
-from polycast.pipeline.row_reader import Reading
+from polycast.pipeline.read_request import ReadRequest, request_for
+from polycast.pipeline.row_reader import RowReader
 from polycast.stores.doctor.readonly_store import open_readonly
 
 
-def reading_of(question: Question) -> Reading:
-    """A new reading, which has looked at its store."""
-    reading = Reading(question)
-    with open_readonly(question.store) as store:
-        reading.look(store)
-    return reading
+def reader_of(request: ReadRequest) -> RowReader:
+    """A new reader, which knows the types of its store."""
+    reader = RowReader(request)
+    with open_readonly(request.store) as store:
+        reader.selection.refresh(store)
+    return reader
 
 
-def rows_for(question: Question) -> list[dict[str, Any]]:
+def rows_for(request: ReadRequest) -> list[dict[str, Any]]:
     """The rows, read as Spark does."""
-    reader = BatchReader(question)
+    reader = BatchReader(request)
     batches = [each for span in reader.partitions() for each in reader.read(span)]
-    schema = to_arrow_schema(reading_of(question).schema, timezone="UTC")
+    schema = to_arrow_schema(reader_of(request).schema, timezone="UTC")
     assert all(each.schema == schema for each in batches)
     for each in batches:
         each.validate(full=True)
@@ -35,12 +35,12 @@ def rows_for(question: Question) -> list[dict[str, Any]]:
 
 def rows(url: str, what: Any, **options: Any) -> list[dict[str, Any]]:
     """The rows of a table."""
-    return rows_for(ask(url, what, **options))
+    return rows_for(request_for(url, what, **options))
 
 
 def rows_of_options(**options: str) -> list[dict[str, Any]]:
     """The rows that a user of the data source gets."""
-    return rows_for(PolycastSource(options)._question())
+    return rows_for(PolycastSource(options)._request())
 
 
 def numbers(url: str, what: Any, **options: Any) -> list[int]:

@@ -20,7 +20,7 @@ from polycast.config import level_named
 from polycast.errors import NotRoutableError
 from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.pipeline.route_source import pieces
+from polycast.pipeline.route_source import route_ranges
 from polycast.routing import decode_recipients
 from polycast.stores import Store, StoredSubscription, Transaction, open_store
 from polycast.typesystem import Registry
@@ -45,7 +45,7 @@ class Child:
 
     def ask(self, path: str, store: Store) -> dict[int, tuple[list[int], frozenset[int]]]:
         with store.view() as view:
-            wanted = pieces(view, 1, view.newest() + 1)
+            wanted = route_ranges(view, 1, view.newest() + 1)
             request = (path, view.identity(), self.imports, wanted)
         assert self._process.stdin is not None
         assert self._process.stdout is not None

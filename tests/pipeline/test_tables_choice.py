@@ -30,7 +30,7 @@ from table_events import (
     is_odd,
 )
 from table_orders import Orders
-from table_reading import numbers, reading_of, rows, rows_of_options
+from table_reading import numbers, reader_of, rows, rows_of_options
 
 import polycast as pc
 from polycast.errors import (
@@ -47,8 +47,8 @@ from polycast.errors import (
 from polycast.filters.filter import Filter
 from polycast.filters.lifting.ast_translator import Unliftable
 from polycast.pipeline.data_source import BatchReader
-from polycast.pipeline.read_request import ask
-from polycast.pipeline.tables import _check_verdicts
+from polycast.pipeline.read_request import request_for
+from polycast.pipeline.tables import check_verdicts
 from polycast.stores import open_store
 from polycast.stores.doctor.readonly_store import open_readonly
 
@@ -90,11 +90,11 @@ def test_a_row_tells_the_concrete_type(url: str, publish: Publish) -> None:
 
 def test_a_union_has_the_columns_that_all_of_its_types_have(url: str, publish: Publish) -> None:
     publish(*SHOP)
-    schema = reading_of(ask(url, Sale | Visit)).schema
+    schema = reader_of(request_for(url, Sale | Visit)).schema
     assert schema.names[5:] == ["number", "customer"]
     assert schema["number"].nullable, "it may be None in one of them"
-    assert reading_of(ask(url, Sale | Article)).schema.names[5:] == []
-    both = reading_of(ask(url, pc.all_of(Sale, Parcel))).schema.names[5:]
+    assert reader_of(request_for(url, Sale | Article)).schema.names[5:] == []
+    both = reader_of(request_for(url, pc.all_of(Sale, Parcel))).schema.names[5:]
     assert sorted(both) == ["article", "carrier", "customer", "number", "stops", "weight"]
 
 
@@ -111,7 +111,7 @@ def test_a_type_that_nobody_has_published_has_no_rows(url: str, publish: Publish
     publish(Visit("ann"))
     assert numbers(url, Sale) == []
     with pytest.raises(BadOptionError, match=r"did you mean 'table_events\.Visit'"):
-        ask(url, "table_events.Visitt")
+        request_for(url, "table_events.Visitt")
 
 
 def test_an_empty_store_has_no_rows(url: str, publish: Publish) -> None:
@@ -129,18 +129,18 @@ def test_another_class_of_the_same_name_is_refused(url: str, publish: Publish) -
         number: str
 
     with pytest.raises(NameClashError):
-        ask(url, Other)
+        request_for(url, Other)
 
 
 def test_what_only_classes_can_say_needs_them(url: str, publish: Publish) -> None:
     publish(Booked(1))
-    reading = reading_of(ask(url, Bookable))
-    with open_readonly(reading.question.store) as store:
+    reader = reader_of(request_for(url, Bookable))
+    with open_readonly(reader.request.store) as store:
         kinds = list(store.types().values())
     with pytest.raises(
         BadOptionError, match=r"table_events\.Booked is a table_events\.Bookable only"
     ):
-        _check_verdicts(reading, Bookable, kinds)
+        check_verdicts(reader.selection, Bookable, kinds)
     assert len(rows(url, Bookable, imports=["table_events"])) == 1
 
 
@@ -235,9 +235,9 @@ def test_a_function_that_cannot_be_lifted_has_to_be_in_the_imports(
     publish(*SHOP)
     assert numbers(url, Sale, where=is_odd, imports=["table_events"]) == [1, 3]
     with pytest.raises(BadOptionError, match="a function of a module in imports="):
-        ask(url, Sale, where=is_odd)
+        request_for(url, Sale, where=is_odd)
     with pytest.raises(BadOptionError, match="cannot leave this process"):
-        ask(url, Sale, where=lambda sale: print(sale), imports=["table_events"])
+        request_for(url, Sale, where=lambda sale: print(sale), imports=["table_events"])
 
 
 def test_a_text_that_is_no_filter_is_refused(url: str, publish: Publish) -> None:
@@ -254,7 +254,7 @@ def test_pushing_a_filter_down_is_asking_it(orders: Orders, seed: int) -> None:
     url, events = orders.url, orders.events
     try:
         where: Filter[Any] = Filter(tree_of(Chance(Random(seed)).test(2)))
-        reading_of(ask(url, Order, where=where))
+        reader_of(request_for(url, Order, where=where))
     except (Unliftable, FilterError, BadOptionError):  # it has no form as data, or needs the class
         return
     found = [each["_position"] for each in rows(url, Order, where=where)]
@@ -286,13 +286,13 @@ def test_what_was_let_go_of_is_told(url: str) -> None:
     with pc.Bus(url) as bus:
         bus.publish_many([Sale(n) for n in range(1, 11)])
     store = open_store(url.removeprefix("sqlite:///"))
-    question = ask(url, Sale)
-    reader = BatchReader(question)
+    request = request_for(url, Sale)
+    reader = BatchReader(request)
     planned = reader.partitions()
     store.truncate(6)
     store.close()
     with pytest.raises(HistoryGoneError):
-        ask(url, Sale, since=3)
+        request_for(url, Sale, since=3)
     with pytest.raises(HistoryGoneError):
         list(reader.read(planned[0]))
     assert numbers(url, Sale) == [6, 7, 8, 9, 10]
@@ -306,12 +306,12 @@ def test_topics_are_those_of_subscribe(url: str, publish: Publish) -> None:
     assert numbers(url, pc.topic("/shop/*", Sale)) == [2]
     assert numbers(url, "table_events.Sale", topic="/shop/north") == [2]
     with pytest.raises(BadTopicError):
-        ask(url, "table_events.Sale", topic="shop")
+        request_for(url, "table_events.Sale", topic="shop")
 
 
 def test_the_end_is_fixed_when_a_query_is_planned(url: str, publish: Publish) -> None:
     publish(Sale(1))
-    reader = BatchReader(ask(url, Sale))
+    reader = BatchReader(request_for(url, Sale))
     planned = reader.partitions()
     publish(Sale(2))
     found = [batch.num_rows for span in planned for batch in reader.read(span)]
@@ -323,8 +323,8 @@ def test_tasks_have_about_the_same_to_do(url: str) -> None:
     with pc.Bus(url) as bus:  # sales are rare in the first half
         bus.publish_many([Visit("ann") if n % 10 else Sale(n) for n in range(20_000)])
         bus.publish_many([Sale(n) for n in range(20_000)])
-    question = ask(url, Sale, partitions=4)
-    reader = BatchReader(question)
+    request = request_for(url, Sale, partitions=4)
+    reader = BatchReader(request)
     planned = reader.partitions()
     bounds = [each.value for each in planned]
     assert bounds[0][0] == 1
@@ -351,11 +351,11 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     for name in ("missing.db", "text", "empty"):
         with pytest.raises(NotAStoreError):
-            ask(f"sqlite:///{tmp_path / name}", Sale)
+            request_for(f"sqlite:///{tmp_path / name}", Sale)
     with pytest.raises(BadOptionError, match="no other process's"):
-        ask("memory:", Sale)
+        request_for("memory:", Sale)
     with pytest.raises(NotAvailableError):
-        ask("kafka://somewhere", Sale)
+        request_for("kafka://somewhere", Sale)
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     publish()
     with pytest.raises(BadOptionError):
-        ask(url, Sale, **options)
+        request_for(url, Sale, **options)
 
 
 @pytest.mark.parametrize(
@@ -404,6 +404,6 @@ def test_options_of_the_data_source_are_checked(
 def test_a_topic_in_place_of_a_type_is_refused(url: str, publish: Publish) -> None:
     publish(Article())
     with pytest.raises(NotATypeError, match="give topic="):
-        ask(url, "/shop/**")
+        request_for(url, "/shop/**")
     with pytest.raises(BadOptionError, match="store"):
         rows_of_options(type="table_events.Article")

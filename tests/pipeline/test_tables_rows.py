@@ -14,13 +14,13 @@ import msgspec
 import pytest
 from spark_events import Order, row_of, some_order
 from table_events import Article, Size
-from table_reading import reading_of, rows
+from table_reading import reader_of, rows
 
 import polycast as pc
 from polycast.errors import NoRowError, NoSparkTypeError
 from polycast.filters.backends.spark import struct_of
-from polycast.pipeline.read_request import ask
-from polycast.pipeline.table_schema import ABOUT
+from polycast.pipeline.read_request import request_for
+from polycast.pipeline.table_schema import EVENT_COLUMNS
 from polycast.stores.doctor.readonly_store import open_readonly
 
 Publish = Callable[..., None]
@@ -53,19 +53,19 @@ def same(one: Any, other: Any) -> bool:
 
 def attributes(row: dict[str, Any]) -> dict[str, Any]:
     row["bag"] = sorted(row["bag"])  # a set
-    return {name: value for name, value in row.items() if name not in ABOUT.names}
+    return {name: value for name, value in row.items() if name not in EVENT_COLUMNS.names}
 
 
 def test_the_columns_are_those_of_the_class(url: str, publish: Publish) -> None:
     publish(Order())
-    schema = reading_of(ask(url, Order)).schema
-    assert schema.fields[: len(ABOUT)] == ABOUT.fields
+    schema = reader_of(request_for(url, Order)).schema
+    assert schema.fields[: len(EVENT_COLUMNS)] == EVENT_COLUMNS.fields
     found, expected = (
         [(each.name, each.dataType.simpleString(), each.nullable) for each in fields]
-        for fields in (schema.fields[len(ABOUT) :], struct_of(Order).fields)
+        for fields in (schema.fields[len(EVENT_COLUMNS) :], struct_of(Order).fields)
     )
     assert found == expected
-    assert reading_of(ask(url, "spark_events.Order")).schema == schema
+    assert reader_of(request_for(url, "spark_events.Order")).schema == schema
 
 
 def test_what_was_published_comes_back_attribute_by_attribute(url: str, publish: Publish) -> None:
@@ -86,13 +86,13 @@ def test_what_was_published_comes_back_attribute_by_attribute(url: str, publish:
 def test_reading_with_care_gives_the_same_rows(url: str, publish: Publish) -> None:
     random = Random(7)
     publish(*(some_order(random) for _ in range(100)))
-    question = ask(url, Order)
-    reading = reading_of(question)
-    with open_readonly(question.store) as store:
+    request = request_for(url, Order)
+    reader = reader_of(request)
+    with open_readonly(request.store) as store:
         entries = store.read(1).entries
-    quick = reading._quickly(entries)
+    quick = reader._at_once(entries)
     assert quick is not None, "orders are regular"
-    careful = reading._batch(*reading._one_by_one(entries, None))  # type: ignore[arg-type]
+    careful = reader._batch(*reader._one_by_one(entries, None))  # type: ignore[arg-type]
     for one, other in zip(quick.to_pylist(), careful.to_pylist(), strict=True):
         assert same(attributes(one), attributes(other))
 
@@ -278,4 +278,4 @@ def test_a_type_without_columns_is_refused(
 ) -> None:
     publish(event)
     with pytest.raises(NoSparkTypeError, match=said.replace("|", r"\|")):
-        reading_of(ask(url, type(event))).schema
+        reader_of(request_for(url, type(event))).schema

@@ -32,13 +32,13 @@ from table_events import (
     is_odd,
 )
 from table_orders import Orders
-from table_reading import reading_of, rows
+from table_reading import reader_of, rows
 
 import polycast as pc
 from polycast.errors import BadOptionError, FilterError, NotAStoreError
 from polycast.filters import Filter
 from polycast.filters.lifting.ast_translator import Unliftable
-from polycast.pipeline.read_request import ask
+from polycast.pipeline.read_request import request_for
 from polycast.pipeline.tables import replay, stream, table
 
 Publish = Callable[..., None]
@@ -215,7 +215,7 @@ def some_filters(random: Random, count: int, url: str) -> list[Filter[Any]]:
     while len(found) < count:
         try:
             where: Filter[Any] = Filter(tree_of(Chance(random).test(random.choice([1, 2]))))
-            reading_of(ask(url, Order, where=where))
+            reader_of(request_for(url, Order, where=where))
             where.to_spark(Order)
         except (Unliftable, FilterError, BadOptionError):
             continue

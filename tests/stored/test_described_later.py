@@ -12,8 +12,8 @@ import pytest
 import polycast as pc
 from polycast.matching import Definition
 from polycast.matching.definitions import SelectedType
-from polycast.pipeline.code_distribution import Shipment
-from polycast.pipeline.route_worker import Piece, Worker
+from polycast.pipeline.code_distribution import CodeBundle
+from polycast.pipeline.route_worker import RouteRange, Worker
 from polycast.routing import decode_recipients
 from polycast.stores import Run, Store, open_store
 from polycast.stores.doctor.readonly_store import open_readonly
@@ -124,13 +124,13 @@ def test_a_worker_of_the_pipeline_reads_it(path: Path, stars: int) -> None:
     first = publish(store, "there", 1, PLAIN)
     with open_readonly(str(path)) as reading, reading.view() as view:
         effect = view.in_effect(first)
-    worker = Worker(str(path), Shipment())
-    worker.follow(Piece(first, first + 1, *effect))
-    taken = decode_recipients(first, worker.routed(first, first + 1).takers).by_route()
+    worker = Worker(str(path), CodeBundle())
+    worker.follow(RouteRange(first, first + 1, *effect))
+    taken = decode_recipients(first, worker.routed(first, first + 1).recipients).by_route()
     store.describe([KEYNOTE]).result(5)
     second = publish(store, "there", 2, SPECIAL)
     row = worker.routed(second, second + 1)
     worker.close()
     store.close()
-    assert (row.troubles, bool(taken)) == (b"", stars == 1)
-    assert bool(decode_recipients(second, row.takers).by_route()) is (stars == 5)
+    assert (row.failures, bool(taken)) == (b"", stars == 1)
+    assert bool(decode_recipients(second, row.recipients).by_route()) is (stars == 5)

@@ -14,12 +14,15 @@ except ImportError as error:
         instead="Install it with `pip install polycast[spark]`",
     ) from error
 
-from polycast.pipeline.context_comparison import Comparison, compare
+from polycast.delivery.replay import Replayed
+from polycast.pipeline.context_comparison import compare
 from polycast.pipeline.mapping_columns import translated
-from polycast.pipeline.pipeline import Pipeline, Status, status_of
-from polycast.pipeline.replay import Replayed, deliver
+from polycast.pipeline.pipeline import Pipeline
+from polycast.pipeline.replay import deliver
 from polycast.pipeline.spark_session import session
 from polycast.pipeline.tables import replay, stream, table
+from polycast.routing.context_view import Comparison
+from polycast.routing.status import Status, status_of
 
 __all__ = [
     "Comparison",

@@ -2,7 +2,7 @@
 
 Values are in their plain form: numbers, texts, bytes, Decimals, dates, datetimes, UUIDs; an enum is
 the name of its member, an array is a list, an object is something with `f0`, `f1`, ... in the order
-of its fields. What does not fit raises `Unfit`, or an error of Arrow's.
+of its fields. What does not fit raises `Irregular`, or an error of Arrow's.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from polycast.pipeline.table_schema import Field, Shape
-
-__all__ = ["Unfit", "arrays_of"]
+    from polycast.pipeline.table_schema import ColumnShape, Field
 
 
-class Unfit(ValueError):
+class Irregular(ValueError):
     """A value that a column cannot hold."""
 
 
@@ -35,7 +33,7 @@ def arrays_of(fields: Sequence[Field], rows: Sequence[Any], schema: Any) -> list
     ]
 
 
-def _array(shape: Shape, values: list[Any], kind: pa.DataType) -> pa.Array:
+def _array(shape: ColumnShape, values: list[Any], kind: pa.DataType) -> pa.Array:
     rule = _RULES.get(shape.kind)
     if rule is not None:
         return rule(shape, values, kind)
@@ -44,59 +42,59 @@ def _array(shape: Shape, values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _enum(shape: Shape, values: list[Any], kind: pa.DataType) -> pa.Array:
+def _enum(shape: ColumnShape, values: list[Any], kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
     strange = set(values) - shape.members - {None}
     if strange:
-        raise Unfit(f"{min(strange)!r} is no member of {shape.name}")
+        raise Irregular(f"{min(strange)!r} is no member of {shape.name}")
     return pa.array(values, kind)
 
 
-def _uuid(shape: Shape, values: list[Any], kind: pa.DataType) -> pa.Array:
+def _uuid(shape: ColumnShape, values: list[Any], kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
-    return pa.array([None if each is None else str(each) for each in values], kind)
+    return pa.array([None if value is None else str(value) for value in values], kind)
 
 
-def _datetime(shape: Shape, values: list[Any], kind: pa.StructType) -> pa.Array:
+def _datetime(shape: ColumnShape, values: list[Any], kind: pa.StructType) -> pa.Array:
     """Its time in UTC and its offset; or the time as it is, if it has no zone."""
     import pyarrow as pa
 
-    at = [None if each is None else each.replace(tzinfo=None) for each in values]
-    if all(each is None or each.tzinfo is None for each in values):
+    at = [None if value is None else value.replace(tzinfo=None) for value in values]
+    if all(value is None or value.tzinfo is None for value in values):
         offsets: list[Any] = [None] * len(values)
     else:
-        offsets = [None if each is None else each.utcoffset() for each in values]
+        offsets = [None if value is None else value.utcoffset() for value in values]
         at = [one if other is None else one - other for one, other in zip(at, offsets, strict=True)]
     parts = [pa.array(at, kind.field(0).type), pa.array(offsets, kind.field(1).type)]
     return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_mask(values))
 
 
-def _sequence(shape: Shape, values: list[Any], kind: pa.ListType) -> pa.Array:
+def _sequence(shape: ColumnShape, values: list[Any], kind: pa.ListType) -> pa.Array:
     import pyarrow as pa
 
     assert shape.element is not None
-    inside = list(chain.from_iterable(each for each in values if each is not None))
+    inside = list(chain.from_iterable(value for value in values if value is not None))
     elements = _array(shape.element, inside, kind.value_type)
     return pa.ListArray.from_arrays(_offsets(values), elements, type=kind, mask=_mask(values))
 
 
-def _mapping(shape: Shape, values: list[Any], kind: pa.MapType) -> pa.Array:
+def _mapping(shape: ColumnShape, values: list[Any], kind: pa.MapType) -> pa.Array:
     import pyarrow as pa
 
     assert shape.element is not None
-    present = [each for each in values if each is not None]
+    present = [value for value in values if value is not None]
     names = list(chain.from_iterable(present))
     if CLASS in names:  # it may be a mark, and the value something else
-        raise Unfit(f"{CLASS!r} is among its keys")
-    inside = list(chain.from_iterable(each.values() for each in present))
+        raise Irregular(f"{CLASS!r} is among its keys")
+    inside = list(chain.from_iterable(value.values() for value in present))
     items = _array(shape.element, inside, kind.item_type)
     keys = pa.array(names, kind.key_type)
     return pa.MapArray.from_arrays(_offsets(values), keys, items, type=kind, mask=_mask(values))
 
 
-def _object(shape: Shape, values: list[Any], kind: pa.StructType) -> pa.Array:
+def _object(shape: ColumnShape, values: list[Any], kind: pa.StructType) -> pa.Array:
     import pyarrow as pa
 
     mask = _mask(values)
@@ -106,7 +104,7 @@ def _object(shape: Shape, values: list[Any], kind: pa.StructType) -> pa.Array:
         if mask is None:
             inside = list(map(take, values))
         else:
-            inside = [None if each is None else take(each) for each in values]
+            inside = [None if value is None else take(value) for value in values]
         parts.append(_array(field.shape, inside, kind.field(at).type))
     return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
 
@@ -114,7 +112,7 @@ def _object(shape: Shape, values: list[Any], kind: pa.StructType) -> pa.Array:
 def _offsets(values: list[Any]) -> pa.Array:
     import pyarrow as pa
 
-    lengths = (0 if each is None else len(each) for each in values)
+    lengths = (0 if value is None else len(value) for value in values)
     return pa.array(accumulate(lengths, initial=0), pa.int32())
 
 
@@ -126,10 +124,10 @@ def _mask(values: list[Any]) -> pa.Array | None:
     """Which of them are None, if any is."""
     import pyarrow as pa
 
-    return pa.array([each is None for each in values]) if any(map(_is_none, values)) else None
+    return pa.array([value is None for value in values]) if any(map(_is_none, values)) else None
 
 
-_RULES: dict[str, Callable[[Shape, list[Any], Any], Any]] = {
+_RULES: dict[str, Callable[[ColumnShape, list[Any], Any], Any]] = {
     "enum": _enum,
     "uuid": _uuid,
     "datetime": _datetime,

@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Shipment", "ship", "shipment_of"]
-
 _SOURCES = (".py", ".pyi", ".json", ".txt", ".toml", ".xml")
 
 
-class Shipment(msgspec.Struct, frozen=True, omit_defaults=True):
+class CodeBundle(msgspec.Struct, frozen=True, omit_defaults=True):
     """What whoever runs a pipeline lets names mean, as data: it goes to the workers as text."""
 
     imports: tuple[str, ...] = ()
@@ -49,18 +47,18 @@ class Shipment(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def decoded(cls, text: str) -> Shipment:
+    def decoded(cls, text: str) -> CodeBundle:
         """From such a text."""
         return _decode(text)
 
 
 # Made once: the first use of a type of nested Structs must not happen in two threads at once.
-_decode = msgspec.json.Decoder(Shipment).decode
+_decode = msgspec.json.Decoder(CodeBundle).decode
 
 
-def shipment_of(
+def bundle_of(
     imports: Iterable[str], functions: Mapping[str, Callable[..., Any]] | None
-) -> Shipment:
+) -> CodeBundle:
     """Modules and functions that workers can have; `BadOptionError` for any other."""
     given = {} if functions is None else functions
     accepted = "a function for each name, as in {'shop.rules:is_urgent': is_urgent}"
@@ -73,7 +71,7 @@ def shipment_of(
             why = "the workers import it, by its module and its name there"
             raise BadOptionError("functions", given, accepted=accepted, why=f"{name!r}: {why}")
         found.append((name, *home))
-    return Shipment(check_imports(imports), tuple(found))
+    return CodeBundle(check_imports(imports), tuple(found))
 
 
 def check_imports(imports: Iterable[str]) -> tuple[str, ...]:
@@ -98,7 +96,7 @@ def _spec(name: object) -> ModuleSpec | None:
         return None
 
 
-def ship(spark: SparkSession, imports: Iterable[str]) -> None:
+def distribute(spark: SparkSession, imports: Iterable[str]) -> None:
     """Make modules importable in all workers: the whole of each top-level package they are in.
 
     What is installed with this Python is left alone: the workers have it.

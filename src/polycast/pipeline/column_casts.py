@@ -29,8 +29,6 @@ from polycast.typesystem.attributes import declared_defaults
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["data", "each_of", "fitted", "or_none", "part_of", "struct"]
-
 _PLAIN = ("bool", "float", "str", "bytes", "decimal", "date", "datetime", "uuid", "enum")
 _DISTINCT = ("int", "bool", "str", "date", "uuid", "enum")  # equal in Spark as they are in Python
 _CONTAINERS: dict[str, tuple[type, ...]] = {
@@ -118,7 +116,7 @@ def part_of(value: Value, name: str) -> Value:
 def struct(value: Value, wanted: ColumnKind, parts: Mapping[str, Value]) -> Value:
     """An object of attributes that are made from a value."""
     pairs = [(literal(name, "string"), part.term) for name, part in parts.items()]
-    term = spark_terms.call("named_struct", *(each for pair in pairs for each in pair))
+    term = spark_terms.call("named_struct", *(term for pair in pairs for term in pair))
     return Value(wanted, term, both(value.ok, *(part.ok for part in parts.values())))
 
 
@@ -161,7 +159,7 @@ def data(value: Any, wanted: ColumnKind) -> Value:
             raise NoColumnError(f"{value!r:.80} is no plain data", accepted=accepted)
         return fitted(found, wanted)
     items = value.values() if isinstance(value, dict) else value
-    parts = [data(each, element) for each in items]
+    parts = [data(item, element) for item in items]
     made = [part.term for part in parts]
     if isinstance(value, dict):
         if any(type(key) is not str or key == "$" for key in value):
@@ -170,7 +168,7 @@ def data(value: Any, wanted: ColumnKind) -> Value:
             )
         keys = [constant(key).term for key in value]
         pairs = zip(keys, made, strict=True)
-        term = spark_terms.call("map", *(each for pair in pairs for each in pair))
+        term = spark_terms.call("map", *(term for pair in pairs for term in pair))
     else:
         term = spark_terms.call("array", *made)
     return Value(wanted, term, both(*(part.ok for part in parts)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.errors import BadOptionError
-from polycast.pipeline.code_distribution import shipment_of
+from polycast.pipeline.code_distribution import bundle_of
 from polycast.pipeline.distributed_search import search
 from polycast.routing.context_view import Comparing, Comparison, DraftContext, draft_of
 from polycast.routing.status import file_of
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from polycast.contexts import Context
-    from polycast.pipeline.code_distribution import Shipment
+    from polycast.pipeline.code_distribution import CodeBundle
     from polycast.pipeline.read_request import Bound
-
-__all__ = ["Comparison", "compare"]
 
 _decode = msgspec.json.Decoder(Comparison).decode
 
@@ -45,19 +43,19 @@ def compare(
 
     A name is a context as the store has it at each position; None is the root.
     """
-    path, shipment = file_of(url), shipment_of(imports, functions)
-    names = shipment.names()
+    path, bundle = file_of(url), bundle_of(imports, functions)
+    names = bundle.names()
     if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
         raise BadOptionError("samples", samples, accepted="a whole number from 0 on")
     sides = (draft_of(old), draft_of(new))
     with open_readonly(path) as store:
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
         comparing = Comparing(store, sides, names.get, samples)
-        for each in comparing.outlooks:
-            each.check(store.newest(), impure, shipment.imports)
-    task = _Task(path, sides, shipment, samples)
+        for view in comparing.outlooks:
+            view.check(store.newest(), impure, bundle.imports)
+    task = _Task(path, sides, bundle, samples)
     total = comparing.nothing()
-    for found in search(spark, task, low, high, imports=shipment.modules):
+    for found in search(spark, task, low, high, imports=bundle.modules):
         total.extend(_decode(found), samples)
     return total
 
@@ -69,14 +67,14 @@ class _Task:
         self,
         path: str,
         sides: tuple[tuple[str | None, DraftContext], ...],
-        shipment: Shipment,
+        bundle: CodeBundle,
         samples: int,
     ) -> None:
         self._path, self._sides = path, sides
-        self._shipment, self._samples = shipment, samples
+        self._bundle, self._samples = bundle, samples
 
     def __call__(self) -> Iterator[Callable[[int, int], str]]:
-        names = self._shipment.names()
+        names = self._bundle.names()
         with open_readonly(self._path) as store:
             comparing = Comparing(store, self._sides, names.get, self._samples)
             yield lambda low, high: msgspec.json.encode(comparing.part(low, high)).decode()

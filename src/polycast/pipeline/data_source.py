@@ -24,8 +24,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from polycast.errors import BadOptionError, HistoryGoneError
-from polycast.pipeline.read_request import MAX_ROWS, Question, ask
-from polycast.pipeline.row_reader import reading_of
+from polycast.pipeline.read_request import MAX_ROWS, ReadRequest, request_for
+from polycast.pipeline.row_reader import reader_for
 from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.sqlite.type_counts import count_records, skip_records
 
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from polycast.pipeline.read_request import Bound
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
 
-__all__ = ["QUESTION", "PolycastSource"]
-
-QUESTION = "question"  # the option by which `table` and `stream` ask, instead of the others
+REQUEST = "request"  # the option by which `table` and `stream` request_for, instead of the others
 OPTIONS = (
     *("store", "type", "where", "since", "until", "topic", "exact", "imports"),
     *("maxRows", "partitions", "misfits", "context", "impure"),
@@ -59,7 +57,7 @@ class PolycastSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns: see docs/tables.md."""
-        return _schema_of(self._question())
+        return _schema_of(self._request())
 
     def reader(self, schema: StructType) -> BatchReader:
         """What reads once."""
@@ -69,37 +67,36 @@ class PolycastSource(DataSource):
         """What reads on and on."""
         return StreamReader(self._checked(schema))
 
-    def _question(self) -> Question:
-        text = self.options.get(QUESTION)
-        return question_of(self.options) if text is None else Question.decoded(text)
+    def _request(self) -> ReadRequest:
+        text = self.options.get(REQUEST)
+        return request_of(self.options) if text is None else ReadRequest.decoded(text)
 
-    def _checked(self, schema: StructType) -> Question:
-        question = self._question()
-        if schema != _schema_of(question):
+    def _checked(self, schema: StructType) -> ReadRequest:
+        request = self._request()
+        if schema != _schema_of(request):
             accepted = "none: the type of the events says which columns there are"
             raise BadOptionError("schema", schema.simpleString(), accepted=accepted)
-        return question
+        return request
 
 
-def _schema_of(question: Question) -> StructType:
-    with open_readonly(question.store) as store:
-        reading = reading_of(question, store)
-        reading.look(store)
-        return reading.schema
+def _schema_of(request: ReadRequest) -> StructType:
+    with open_readonly(request.store) as store:
+        reader = reader_for(request, store)
+        return reader.schema
 
 
 # -- options ---------------------------------------------------------------------------------------
 
 
-def question_of(options: Mapping[str, str]) -> Question:
-    """The question that a user's options ask."""
+def request_of(options: Mapping[str, str]) -> ReadRequest:
+    """The request that a user's options request_for."""
     given = {key.lower(): value for key, value in options.items()}
     for key in given.keys() - {name.lower() for name in OPTIONS}:
         raise BadOptionError.unknown(key, given[key], OPTIONS)
     if "store" not in given:
         raise BadOptionError("store", None, accepted="'sqlite:///' and the path of a file")
     where = given.get("where")
-    question = ask(
+    request = request_for(
         given["store"],
         given.get("type"),
         since=_bound("since", given.get("since")),
@@ -113,7 +110,7 @@ def question_of(options: Mapping[str, str]) -> Question:
         context=given.get("context"),
         impure=given.get("impure"),
     )
-    return replace(question, where=where) if where is not None else question
+    return replace(request, where=where) if where is not None else request
 
 
 def _bound(option: str, text: str | None) -> Bound:
@@ -142,10 +139,10 @@ def _number(option: str, text: str | None) -> int | None:
     return int(text)
 
 
-# -- reading ---------------------------------------------------------------------------------------
+# -- readers --------------------------------------------------------------------------------------
 
 
-class Span(InputPartition):
+class LogPartition(InputPartition):
     """The work of one task: a stretch of the log."""
 
     def __init__(self, low: int, high: int) -> None:
@@ -155,70 +152,71 @@ class Span(InputPartition):
 class BatchReader(DataSourceReader):
     """Reads what is there when the query is planned."""
 
-    def __init__(self, question: Question) -> None:
-        self._question = question.encoded()
+    def __init__(self, request: ReadRequest) -> None:
+        self._request = request.encoded()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Stretches of the log."""
-        question = Question.decoded(self._question)
-        with open_readonly(question.store) as store:
-            return spans(question, store, question.start(store), question.end(store))
+        """RoutePartition of the log."""
+        request = ReadRequest.decoded(self._request)
+        with open_readonly(request.store) as store:
+            return partitions_of(request, store, request.start(store), request.end(store))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a stretch."""
-        return rows_of(self._question, partition)
+        return rows_of(self._request, partition)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what comes, some rows at a time."""
 
-    def __init__(self, question: Question) -> None:
-        self._question = question.encoded()
+    def __init__(self, request: ReadRequest) -> None:
+        self._request = request.encoded()
         self._end: int | None = None  # where to stop, if what is there is all that is wanted
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Where a query begins that has no checkpoint."""
-        question = Question.decoded(self._question)
-        with open_readonly(question.store) as store:
-            return {"position": question.start(store)}
+        request = ReadRequest.decoded(self._request)
+        with open_readonly(request.store) as store:
+            return {"position": request.start(store)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """How many rows a micro-batch has at most."""
-        return ReadMaxRows(Question.decoded(self._question).max_rows)
+        return ReadMaxRows(ReadRequest.decoded(self._request).max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What is there now is all that is wanted."""
-        question = Question.decoded(self._question)
-        with open_readonly(question.store) as store:
-            self._end = question.end(store)
+        request = ReadRequest.decoded(self._request)
+        with open_readonly(request.store) as store:
+            self._end = request.end(store)
 
     def latestOffset(self, start: Any, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Where the next micro-batch ends."""
         low = _position(start) or self.initialOffset()["position"]
-        question = Question.decoded(self._question)
-        with open_readonly(question.store) as store:
-            high = question.end(store) if self._end is None else self._end
+        request = ReadRequest.decoded(self._request)
+        with open_readonly(request.store) as store:
+            high = request.end(store) if self._end is None else self._end
             if high <= low or isinstance(limit, ReadAllAvailable):
                 return {"position": max(low, high)}
-            most = limit.max_rows if isinstance(limit, ReadMaxRows) else question.max_rows
-            reading = reading_of(question, store)
-            reading.look(store)
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else request.max_rows
+            reader = reader_for(request, store)
             with store.snapshot() as connection:
-                return {"position": skip_records(connection, reading.numbers, low, high, most)}
+                return {
+                    "position": skip_records(connection, reader.selection.numbers, low, high, most)
+                }
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
         """The stretches of a micro-batch."""
-        question = Question.decoded(self._question)
-        with open_readonly(question.store) as store:
-            low, high = _position(start) or question.start(store), _position(end) or 0
+        request = ReadRequest.decoded(self._request)
+        with open_readonly(request.store) as store:
+            low, high = _position(start) or request.start(store), _position(end) or 0
             oldest = store.oldest()
             if low < min(oldest, high):
                 raise HistoryGoneError(low, oldest=oldest)
-            return spans(question, store, low, high)
+            return partitions_of(request, store, low, high)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a stretch."""
-        return rows_of(self._question, partition)
+        return rows_of(self._request, partition)
 
 
 def _position(offset: Any) -> int | None:
@@ -226,17 +224,18 @@ def _position(offset: Any) -> int | None:
     return int(offset["position"]) if isinstance(offset, dict) else None
 
 
-def spans(question: Question, store: ReadOnlyStore, low: int, high: int) -> list[InputPartition]:
+def partitions_of(
+    request: ReadRequest, store: ReadOnlyStore, low: int, high: int
+) -> list[InputPartition]:
     """A stretch of the log for some tasks: each has about as many wanted records as the others."""
-    reading = reading_of(question, store)
-    reading.look(store)
+    reader = reader_for(request, store)
     with store.snapshot() as connection:
-        total = count_records(connection, reading.numbers, low, high)
-        share = max(-(-total // question.partitions), _LEAST)
+        total = count_records(connection, reader.selection.numbers, low, high)
+        share = max(-(-total // request.partitions), _LEAST)
         found: list[InputPartition] = []
         while low < high and total > 0:
-            cut = skip_records(connection, reading.numbers, low, high, share)
-            found.append(Span(low, cut))
+            cut = skip_records(connection, reader.selection.numbers, low, high, share)
+            found.append(LogPartition(low, cut))
             low = cut
     return found
 
@@ -245,6 +244,6 @@ def rows_of(text: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a stretch of the log, in a worker."""
     if partition.value is None:  # Spark plans a task even if there is nothing to do
         return
-    question = Question.decoded(text)
-    with open_readonly(question.store) as store:
-        yield from reading_of(question, store).batches(store, *partition.value)
+    request = ReadRequest.decoded(text)
+    with open_readonly(request.store) as store:
+        yield from reader_for(request, store).batches(store, *partition.value)

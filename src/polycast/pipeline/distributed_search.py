@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import PipelineError, PolycastError
-from polycast.pipeline.code_distribution import ship
+from polycast.pipeline.code_distribution import distribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     Look = Callable[[int, int], str]  # what is between two positions, as text
-
-__all__ = ["search"]
 
 LEAST, LARGEST = 2_000, 50_000  # positions that one task looks at in one go
 _COLUMNS = "number bigint, found string, error string"
@@ -39,7 +37,7 @@ def search(
     tasks = spark.sparkContext.defaultParallelism
     size = min(LARGEST, max(LEAST, -(-(high - low) // (4 * tasks))))
     parts = -(-(high - low) // size)
-    ship(spark, imports)
+    distribute(spark, imports)
     work = _Work(task, low, high, size)
     numbers = spark.range(0, parts, 1, min(parts, tasks))
     rows = numbers.mapInArrow(work, _COLUMNS).orderBy("number").toArrow().to_pylist()
@@ -61,7 +59,9 @@ class _Work:
 
         types = [pa.int64(), pa.string(), pa.string()]
         names = ["number", "found", "error"]
-        for row in self._rows(number for each in batches for number in each.column(0).to_pylist()):
+        for row in self._rows(
+            number for batch in batches for number in batch.column(0).to_pylist()
+        ):
             arrays: list[Any] = [
                 pa.array([value], kind) for value, kind in zip(row, types, strict=True)
             ]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.events import JSON, codec_for
-from polycast.pipeline.arrays import Unfit
+from polycast.pipeline.arrays import Irregular
 from polycast.pipeline.table_schema import PLAIN, field_of
 from polycast.typesystem import describe
 
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from polycast.events import Record
-    from polycast.pipeline.table_schema import Field, Shape
+    from polycast.pipeline.table_schema import ColumnShape, Field
     from polycast.typesystem import Registry
-
-__all__ = ["NoColumn", "Rows", "Texts"]
 
 _LOW, _HIGH = -(2**63), 2**63 - 1
 _WHOLE = 2**53  # up to which a float has every int
@@ -38,7 +36,7 @@ _LIST: Any = list
 _DICT: Any = dict
 
 
-class NoColumn(Exception):
+class Misfit(Exception):
     """Why an event has no row: which attribute, what it is, and what would be accepted."""
 
     def __init__(self, path: str, value: object, accepted: str) -> None:
@@ -46,7 +44,7 @@ class NoColumn(Exception):
         super().__init__(f"{path} is {value!r:.200}, accepted: {accepted}")
 
 
-class Rows:
+class EventRows:
     """Makes rows of one set of columns from events of any class that has them."""
 
     def __init__(self, fields: Sequence[Field], registry: Registry) -> None:
@@ -59,8 +57,8 @@ class Rows:
     # -- many at once ------------------------------------------------------------------------------
 
     def read(self, records: Sequence[Record]) -> list[Any]:
-        """The rows of some events; `Unfit`, or an error of msgspec's, if one is not regular."""
-        if len({each.hash for each in records}) == len({each.codec for each in records}) == 1:
+        """The rows of some events; `Irregular`, or an error of msgspec's, if one is not regular."""
+        if len({record.hash for record in records}) == len({each.codec for each in records}) == 1:
             return self._read(records)
         groups: dict[tuple[str, str], list[int]] = {}
         for place, record in enumerate(records):
@@ -79,7 +77,7 @@ class Rows:
             self._quick[key] = self._decoder(first)
         decode = self._quick[key]
         if decode is None:
-            raise Unfit(f"{first.name} is not regular")
+            raise Irregular(f"{first.name} is not regular")
         return decode(_joined([record.payload for record in records], first.codec))
 
     def _decoder(self, record: Record) -> Callable[[bytes], list[Any]] | None:
@@ -87,8 +85,8 @@ class Rows:
         described = self._registry.described(record.hash)
         if described is None:
             return None
-        written = [field_of(each, self._registry) for each in described.attributes]
-        read = _twin(self._fields, [each for each in written if each is not None])
+        written = [field_of(attribute, self._registry) for attribute in described.attributes]
+        read = _twin(self._fields, [field for field in written if field is not None])
         if read is None:
             return None
         module: Any = msgspec.json if record.codec == "json" else msgspec.msgpack
@@ -98,7 +96,7 @@ class Rows:
     # -- one by one --------------------------------------------------------------------------------
 
     def row(self, record: Record) -> Any:
-        """The row of an event; `NoColumn` or `NotDecodableError` if it has none."""
+        """The row of an event; `Misfit` or `NotDecodableError` if it has none."""
         return self.row_of(self.decoded(record))
 
     def decoded(self, record: Record) -> Any:
@@ -116,7 +114,9 @@ class Rows:
         written = self._registry.described(record.hash)
         known = frozenset() if written is None else written.attribute_names
         return [
-            each for each in self._fields if each.name not in known and each.default is not _UNSET
+            field
+            for field in self._fields
+            if field.name not in known and field.default is not _UNSET
         ]
 
     def row_of(self, event: Any) -> Any:
@@ -124,7 +124,7 @@ class Rows:
         return self._plain(*_values(self._fields, event, ""))
 
 
-class Texts:
+class EventTexts:
     """Makes a text of each event: JSON, as `docs/record.md` says."""
 
     def __init__(self, registry: Registry) -> None:
@@ -165,7 +165,7 @@ def _plain_row(fields: Sequence[Field]) -> Callable[..., Any]:
 
 def _twin(fields: Sequence[Field], written: Sequence[Field]) -> type | None:
     """A Struct of the wanted attributes, for objects with the attributes that were written."""
-    there = {each.name: each.shape for each in written}
+    there = {field.name: field.shape for field in written}
     parts: list[Any] = []
     for at, field in enumerate(fields):
         if field.name in there:
@@ -188,7 +188,7 @@ def _default(field: Field) -> Any:
         return None
     try:
         fitting = _lowered(field.shape, field.default, field.name)
-    except NoColumn:
+    except Misfit:
         return None
     kind = type(fitting)
     return (
@@ -198,7 +198,7 @@ def _default(field: Field) -> Any:
     )
 
 
-def _type(shape: Shape, written: Shape) -> Any:
+def _type(shape: ColumnShape, written: ColumnShape) -> Any:
     """What msgspec reads for a column, if what was written is of the same kind; else None."""
     if shape.kind != written.kind:
         return None
@@ -223,57 +223,57 @@ def _values(fields: Sequence[Field], value: Any, path: str) -> list[Any]:
         name = f"{path}{field.name}"
         if part is _UNSET:
             why = "a value; it was not written, and its type has no default that is plain data"
-            raise NoColumn(name, "missing", why)
+            raise Misfit(name, "missing", why)
         found.append(_lowered(field.shape, part, name))
     return found
 
 
-def _lowered(shape: Shape, value: Any, path: str) -> Any:
+def _lowered(shape: ColumnShape, value: Any, path: str) -> Any:
     """A value in its plain form, if a column can hold it exactly."""
     if value is None:
         if not shape.nullable:
-            raise NoColumn(path, value, f"{shape.kind}, because its type does not say None")
+            raise Misfit(path, value, f"{shape.kind}, because its type does not say None")
         return None
     if shape.element is not None:
         return _contents(shape, shape.element, value, path)
     if shape.kind == "object":
         names = {field.name for field in shape.fields}
         if names.isdisjoint(describe(type(value)).attribute_names):
-            raise NoColumn(path, value, f"an object of {shape.name}")
+            raise Misfit(path, value, f"an object of {shape.name}")
         return _plain_row(shape.fields)(*_values(shape.fields, value, f"{path}."))
     found = _EXACT[shape.kind](shape, value)
     if found is _UNSET:
-        raise NoColumn(path, value, _ACCEPTED.get(shape.kind, shape.kind))
+        raise Misfit(path, value, _ACCEPTED.get(shape.kind, shape.kind))
     return found
 
 
-def _contents(shape: Shape, element: Shape, value: Any, path: str) -> Any:
+def _contents(shape: ColumnShape, element: ColumnShape, value: Any, path: str) -> Any:
     if type(value) not in _CONTAINERS[shape.kind]:
-        raise NoColumn(path, value, shape.kind)
+        raise Misfit(path, value, shape.kind)
     if shape.kind != "dict":
         return [_lowered(element, each, f"{path}[{n}]") for n, each in enumerate(value)]
     for key in value:
         if type(key) is not str or key == "$":
-            raise NoColumn(path, value, "keys that are texts, and not '$'")
+            raise Misfit(path, value, "keys that are texts, and not '$'")
     return {key: _lowered(element, each, f"{path}[{key!r}]") for key, each in value.items()}
 
 
-def _same(cls: type) -> Callable[[Shape, Any], Any]:
+def _same(cls: type) -> Callable[[ColumnShape, Any], Any]:
     return lambda shape, value: value if type(value) is cls else _UNSET
 
 
-def _int(shape: Shape, value: Any) -> Any:
+def _int(shape: ColumnShape, value: Any) -> Any:
     return int(value) if type(value) in (int, bool) and _LOW <= value <= _HIGH else _UNSET
 
 
-def _float(shape: Shape, value: Any) -> Any:
+def _float(shape: ColumnShape, value: Any) -> Any:
     """An int in place of a float is the float that it equals."""
     if type(value) is int and abs(value) <= _WHOLE:
         return float(value)
     return value if type(value) is float else _UNSET
 
 
-def _decimal(shape: Shape, value: Any) -> Any:
+def _decimal(shape: ColumnShape, value: Any) -> Any:
     if type(value) is not decimal.Decimal:
         return _UNSET
     try:
@@ -283,7 +283,7 @@ def _decimal(shape: Shape, value: Any) -> Any:
     return fitted if fitted == value else _UNSET
 
 
-def _datetime(shape: Shape, value: Any) -> Any:
+def _datetime(shape: ColumnShape, value: Any) -> Any:
     if type(value) is not datetime.datetime:
         return _UNSET
     try:
@@ -293,12 +293,12 @@ def _datetime(shape: Shape, value: Any) -> Any:
     return value
 
 
-def _enum(shape: Shape, value: Any) -> Any:
+def _enum(shape: ColumnShape, value: Any) -> Any:
     known = isinstance(value, enum.Enum) and value.name in shape.members
     return value.name if known else _UNSET
 
 
-_EXACT: dict[str, Callable[[Shape, Any], Any]] = {
+_EXACT: dict[str, Callable[[ColumnShape, Any], Any]] = {
     "bool": _same(bool),
     "int": _int,
     "float": _float,

@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.inheritance import SettledContext
     from polycast.typesystem.attributes import Default
 
-__all__ = ["translated"]
-
 
 def translated(
     context: Context, cls: type, *, direction: Direction = "?", exact: bool = False
@@ -195,8 +193,12 @@ _COUNTED = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "d
 def _check_container(name: str, shape: ValueShape) -> None:
     """Refuse a list where a tuple is wanted, or the like: a row does not tell them apart."""
     kind = _COUNTED[name]
-    is_set = kind is set and any(each.kind is frozenset for each in shape.containers)
-    if is_set or takes_any(kind, shape) or any(holds(kind, each.kind) for each in shape.containers):
+    is_set = kind is set and any(container.kind is frozenset for container in shape.containers)
+    if (
+        is_set
+        or takes_any(kind, shape)
+        or any(holds(kind, container.kind) for container in shape.containers)
+    ):
         return
     if kind is tuple and shape.places:
         return
@@ -306,7 +308,9 @@ def _is_plain(cls: Any) -> bool:
         case "dataclass":
             return written == "<string>" and (assigns or cls.__dataclass_params__.frozen)
         case "attrs":
-            silent = not any(each.validator or each.converter for each in cls.__attrs_attrs__)
+            silent = not any(
+                attribute.validator or attribute.converter for attribute in cls.__attrs_attrs__
+            )
             is_frozen = open_attributes(cls) is not None
             return written.startswith("<attrs") and silent and (assigns or is_frozen)
     return False

@@ -1,4 +1,4 @@
-"""The streaming job: reads the log, asks the plan, keeps who takes what."""
+"""The streaming job: reads the log, matches it against the plan, and stores the recipients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from polycast.config import SystemClock
 from polycast.errors import BadOptionError, PipelineError, PipelineFailedError
 from polycast.pipeline.checkpoint import prepare_checkpoint
-from polycast.pipeline.code_distribution import ship, shipment_of
+from polycast.pipeline.code_distribution import bundle_of, distribute
 from polycast.pipeline.route_source import RouteSource
 from polycast.pipeline.sink import Sink
 from polycast.pipeline.spark_session import LEAN, active_session, session, tuned
@@ -28,29 +28,27 @@ from polycast.stores.processes import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from polycast.pipeline.sink import Batch
+    from polycast.pipeline.sink import RoutedBatch
     from polycast.stores import Store
 
-__all__ = ["Pipeline", "Status", "status_of"]
-
-RECENT = 10.0  # seconds over which a rate is told
-TOLD = 1.0  # seconds after which the store is told again how it goes
-_GONE = (Py4JError, OSError)  # what is raised when the JVM is asked, and has died
+RECENT = 10.0  # seconds over which the rate is measured
+REPORTED = 1.0  # seconds after which the status in the store is written again
+_GONE = (Py4JError, OSError)  # raised by calls into a JVM that has died
 _log = log_of("polycast")
 
 
 class Pipeline:
     """Routes the events of a store for all subscriptions made with `engine="spark"`.
 
-    `imports` are the modules that define types and functions; no others are imported, and without
-    them it works on what the store knows of the types. Of what subscribers name, the functions that
-    these modules define are run, and those that `functions` has by name: no others. `checkpoint` is
-    a folder that Spark goes on from; it is of no consequence, and without one Spark uses its own.
+    `imports` are the modules that define types and functions. No others are imported; without them
+    the pipeline works with the type descriptions in the store. It calls a function that a
+    subscriber names only if one of these modules defines it, or `functions` has it by that name.
+    `checkpoint` is a folder from which Spark continues. It can be thrown away, because the store
+    knows what is routed; without it Spark uses a temporary one.
     """
 
     sink = Sink
@@ -70,7 +68,7 @@ class Pipeline:
         on_batch: Callable[[Status], object] | None = None,
     ) -> None:
         self.url, self._path = url, file_of(url)
-        self._shipment = shipment_of(imports, functions)
+        self._bundle = bundle_of(imports, functions)
         if type(batch) is not int or batch < 1:
             raise BadOptionError("batch", batch, accepted="how many events a batch has at most")
         self._checkpoint, self._most, self._master, self._log = checkpoint, batch, master, log
@@ -82,16 +80,23 @@ class Pipeline:
         self._query: StreamingQuery | None = None
         self._sink: Sink | None = None
         self._scratch: str | None = None
-        self._batches: deque[Batch] = deque(maxlen=1_000)
+        self._batches: deque[RoutedBatch] = deque(maxlen=1_000)
         self._totals = [0, 0]
-        self._told = 0.0
+        self._reported = 0.0
         self._state, self._failure = "stopped", ""
 
-    # -- its life ----------------------------------------------------------------------------------
+    # -- starting and stopping ---------------------------------------------------------------------
 
     def start(self, *, once: bool = False) -> Pipeline:
-        """Begin to route, and go on until `stop()`; or `once`, with what is in the log now."""
-        self._start(available=once)
+        """Route until `stop()`, or `once` what is in the log now; in the background."""
+        with self._lock:
+            if self._query is not None:
+                raise PipelineError("the pipeline is running already; stop() it first")
+            try:
+                self._begin(available=once)
+            except BaseException:
+                self._release()
+                raise
         return self
 
     def run_available(self) -> Status:
@@ -104,7 +109,7 @@ class Pipeline:
             self.stop()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return when it has ended, or after a while; whether it has ended. Raises its failure."""
+        """Wait until it ends, or for a time; whether it has ended. Its failure is raised."""
         query = self._query
         if query is None:
             return True
@@ -115,14 +120,14 @@ class Pipeline:
         return ended
 
     def stop(self) -> None:
-        """End, and let go of all that was made for it; what is under way is done next time."""
+        """Stop, and release its resources; a batch under way is repeated by the next start."""
         with self._lock:
             query, self._query = self._query, None
             try:
                 if query is not None:
                     self._settle(query)
             finally:
-                self._let_go()
+                self._release()
 
     def _settle(self, query: StreamingQuery) -> None:
         error = _failure_of(query)
@@ -134,28 +139,13 @@ class Pipeline:
         if error is not None:
             self._failed(error)
         self._state = "failed" if self._failure else "stopped"
-        self._tell()
+        self._report()
 
     def __enter__(self) -> Pipeline:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
-
-    def _start(self, *, available: bool) -> None:
-        with self._lock:
-            if self._query is not None:
-                raise PipelineError("the pipeline is running already; stop() it first")
-            try:
-                self._begin(available=available)
-            except BaseException:
-                self._let_go()
-                raise
 
     def _begin(self, *, available: bool) -> None:
         store = self._store = open_store(self._path, create=False)
@@ -164,27 +154,24 @@ class Pipeline:
         folder = self._folder()
         prepare_checkpoint(folder, identity=identity, high=high, end=end)
         spark = self._session()
-        ship(spark, self._shipment.modules)
+        distribute(spark, self._bundle.modules)
         routed = store.write(lambda tx: tx.take_routing()).result()
         self._sink = self.sink(store, routed.token, self._clock, self._done)
         self._state, self._failure, self._totals = "running", "", [0, 0]
         self._batches.clear()
         ours = tuned(spark)
         ours.dataSource.register(self.source)
-        reading = ours.readStream.format(self.source.name())
-        for name, value in self._options(identity, spark).items():
-            reading = reading.option(name, value)
-        writing = reading.load().writeStream.foreachBatch(self._sink)
-        writing = writing.option("checkpointLocation", folder)
-        writing = writing.trigger(availableNow=True) if available else writing
-        self._query = writing.start()
-        self._tell()
+        options = self._options(identity, spark)
+        events = ours.readStream.format(self.source.name()).options(**options).load()
+        writer = events.writeStream.foreachBatch(self._sink).option("checkpointLocation", folder)
+        self._query = (writer.trigger(availableNow=True) if available else writer).start()
+        self._report()
 
     def _options(self, identity: str, spark: SparkSession) -> dict[str, str]:
         return {
             "store": self._path,
             "identity": identity,
-            "shipment": self._shipment.encoded(),
+            "bundle": self._bundle.encoded(),
             "events": str(self._most),
             "tasks": str(spark.sparkContext.defaultParallelism),
         }
@@ -203,7 +190,7 @@ class Pipeline:
             active = self._own = session(self._master, log=self._log, settings=LEAN)
         return active
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         store, self._store = self._store, None
         if store is not None:
             store.close()
@@ -216,7 +203,7 @@ class Pipeline:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _failed(self, error: Exception) -> PipelineError:
-        """What has ended it, as far as possible as it was before Spark made a text of it."""
+        """The error that ended it, if possible the original one that Spark turned into text."""
         known = None if self._sink is None else self._sink.failure
         if not isinstance(known, PipelineError):
             text = str(known) if known is not None else _in_words(error)
@@ -224,10 +211,10 @@ class Pipeline:
         self._failure = str(known)
         return known
 
-    # -- how it is getting on ----------------------------------------------------------------------
+    # -- status ------------------------------------------------------------------------------------
 
-    def _done(self, batch: Batch) -> None:
-        """A batch is kept; called by Spark's thread."""
+    def _done(self, batch: RoutedBatch) -> None:
+        """Count a stored batch; called by Spark's thread."""
         self._batches.append(batch)
         self._totals = [self._totals[0] + batch.events, self._totals[1] + batch.pairs]
         if self._on_batch is not None:
@@ -235,20 +222,20 @@ class Pipeline:
                 self._on_batch(self.status())
             except Exception:
                 _log.exception("on_batch failed")
-        if self._clock.monotonic() - self._told > TOLD:
-            self._tell()
+        if self._clock.monotonic() - self._reported > REPORTED:
+            self._report()
 
-    def _tell(self) -> None:
-        """Let others who look at the store know."""
+    def _report(self) -> None:
+        """Write the status into the store, for other processes."""
         store = self._store
         if store is None or store.failure is not None:
             return
-        self._told = self._clock.monotonic()
+        self._reported = self._clock.monotonic()
         status = self.status()
         store.write(lambda tx: keep_status(tx, status))
 
     def status(self) -> Status:
-        """How it is getting on."""
+        """State, position, lag, rate and failure."""
         last = self._batches[-1] if self._batches else None
         there = status_of(self.url, store=self._store)
         query = self._query
@@ -270,17 +257,17 @@ class Pipeline:
         )
 
     def progress(self) -> list[Any]:
-        """What Spark tells of the latest batches, as `StreamingQuery.recentProgress`."""
+        """Spark's report on the latest batches, as `StreamingQuery.recentProgress`."""
         query = self._query
         return [] if query is None else list(query.recentProgress)
 
     def _rate(self) -> float:
         now = self._clock.monotonic()
-        recent = [each for each in list(self._batches) if now - each.ended < RECENT]
+        recent = [batch for batch in list(self._batches) if now - batch.ended < RECENT]
         if len(recent) < 2:
             return 0.0
         took = recent[-1].ended - recent[0].ended
-        return sum(each.events for each in recent[1:]) / took if took else 0.0
+        return sum(batch.events for batch in recent[1:]) / took if took else 0.0
 
     def _position(self) -> int:
         if self._store is None:
@@ -290,7 +277,7 @@ class Pipeline:
 
 
 def _forever(query: StreamingQuery) -> bool:
-    """Wait so that Ctrl-C is heard."""
+    """Wait in short steps, so that Ctrl-C is noticed."""
     while not _within(query, 0.5):
         pass
     return True
@@ -301,7 +288,7 @@ def _within(query: StreamingQuery, timeout: float) -> bool:
 
 
 def _failure_of(query: StreamingQuery) -> Exception | None:
-    """Why a query has ended, if not by itself."""
+    """The error that ended a query, if one did."""
     try:
         return query.exception()
     except _GONE as error:

@@ -13,7 +13,7 @@ from polycast.errors import BadOptionError, FilterError, NotATypeError
 from polycast.filters import Filter
 from polycast.matching import Selector, path_of, selector_for
 from polycast.matching.definitions import SelectedType
-from polycast.pipeline.code_distribution import Shipment, shipment_of
+from polycast.pipeline.code_distribution import CodeBundle, bundle_of
 from polycast.routing.context_view import draft_of
 from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.log_bounds import end_of, start_of
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
 
-__all__ = ["MAX_ROWS", "Bound", "Question", "ask", "moment_of"]
-
 MAX_ROWS = 100_000  # in a micro-batch: the more, the faster, and the later
 MISFITS = ("raise", "skip")
 Bound = int | str | datetime | None
 
 
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReadRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which events of which store, and how they become rows.
 
     Without types it is about all events, each of which becomes a text.
@@ -50,7 +48,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     since: int | str = "beginning"
     until: int | str | None = None
     imports: tuple[str, ...] = ()
-    functions: tuple[tuple[str, str, str], ...] = ()  # as in a Shipment
+    functions: tuple[tuple[str, str, str], ...] = ()  # as in a CodeBundle
     misfits: Literal["raise", "skip"] = "raise"
     max_rows: int = MAX_ROWS
     partitions: int = 1
@@ -63,14 +61,14 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def decoded(cls, text: str) -> Question:
+    def decoded(cls, text: str) -> ReadRequest:
         """From such a text."""
         return _decode(text)
 
     @property
-    def shipment(self) -> Shipment:
+    def bundle(self) -> CodeBundle:
         """What names may mean."""
-        return Shipment(self.imports, self.functions)
+        return CodeBundle(self.imports, self.functions)
 
     def start(self, store: ReadOnlyStore) -> int:
         """The first position that is asked for."""
@@ -83,12 +81,12 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
         return end_of(store, moment_of(self.until))
 
     def __str__(self) -> str:
-        names = (" & " if self.every else " | ").join(each.name for each in self.types)
+        names = (" & " if self.every else " | ").join(kind.name for kind in self.types)
         return names or "all events"
 
 
 # Made once: the first use of a type of nested Structs must not happen in two threads at once.
-_decode = msgspec.json.Decoder(Question).decode
+_decode = msgspec.json.Decoder(ReadRequest).decode
 
 
 def moment_of(bound: int | str | None) -> object:
@@ -98,7 +96,7 @@ def moment_of(bound: int | str | None) -> object:
     return datetime.fromisoformat(bound)
 
 
-def ask(
+def request_for(
     url: object,
     what: object,
     *,
@@ -114,15 +112,15 @@ def ask(
     partitions: int | None = None,
     context: object = None,
     impure: str | None = None,
-) -> Question:
-    """The question, checked against the store: what is wrong with it is said at once."""
+) -> ReadRequest:
+    """The request, checked against the store: what is wrong with it is said at once."""
     path = path_of_url(url)
     if path is None:
         accepted = "'sqlite:///' and the path of a file; what is in memory is no other process's"
         raise BadOptionError("url", url, accepted=accepted)
     if misfits not in MISFITS:
         raise BadOptionError.choice("misfits", misfits, MISFITS)
-    shipment = shipment_of(imports, functions)
+    bundle = bundle_of(imports, functions)
     name, states = draft_of(context)
     selector: Selector[Any] | None = None
     chosen: tuple[tuple[Description, ...], ...]
@@ -135,18 +133,21 @@ def ask(
             where = where if meant.implied is None else meant.parted(where)[1]
             topic = None if selector.topic is None else selector.topic.text
             chosen = _described(store, selector)
-        question = Question(
+        request = ReadRequest(
             os.path.abspath(path),
-            tuple(SelectedType(each[0].name, each[0].version, each[0].hash) for each in chosen),
-            tuple({part.hash: part for each in chosen for part in each}.values()),
+            tuple(
+                SelectedType(described[0].name, described[0].version, described[0].hash)
+                for described in chosen
+            ),
+            tuple({part.hash: part for described in chosen for part in described}.values()),
             every=selector is not None and selector.every,
             exact=exact if selector is None else selector.exact,
             topic=topic,
-            **_filter(where, shipment),
+            **_filter(where, bundle),
             since=_bound("since", since) or "beginning",
             until=_bound("until", until),
-            imports=shipment.imports,
-            functions=shipment.functions,
+            imports=bundle.imports,
+            functions=bundle.functions,
             misfits=misfits,  # type: ignore[arg-type]
             max_rows=_positive("max_rows", max_rows),
             partitions=_positive("partitions", partitions or os.cpu_count() or 1),
@@ -154,10 +155,10 @@ def ask(
             draft_of=states,
             impure=impure,
         )
-        question.start(store), question.end(store)  # whether there is such a stretch
+        request.start(store), request.end(store)  # whether there is such a stretch
     if topic is not None:
         selector_for(object, topic=topic)  # whether there can be such a topic
-    return question
+    return request
 
 
 def _positive(option: str, given: object) -> int:
@@ -185,8 +186,8 @@ def _bound(option: str, given: Bound) -> int | str | None:
 def _known(store: ReadOnlyStore) -> Registry:
     registry = Registry()
     with store.view() as view:
-        for each in view.descriptions():
-            registry.add(each)
+        for description in view.descriptions():
+            registry.add(description)
     return registry
 
 
@@ -199,7 +200,7 @@ def _named(store: ReadOnlyStore, name: str) -> tuple[Description, ...]:
             raise NotATypeError(
                 name, why="a topic has no columns", accepted="Name a type, and give topic="
             )
-        names = [each.name for each in registry.descriptions()]
+        names = [description.name for description in registry.descriptions()]
         raise BadOptionError.choice("type", name, names or ["a type that somebody has published"])
     return (found,)
 
@@ -217,7 +218,7 @@ def _described(
 # -- filters ---------------------------------------------------------------------------------------
 
 
-def _filter(where: Callable[[Any], object] | None, shipment: Shipment) -> dict[str, str]:
+def _filter(where: Callable[[Any], object] | None, bundle: CodeBundle) -> dict[str, str]:
     """The filter as data, or the name by which the workers have the function."""
     if where is None:
         return {}
@@ -226,7 +227,7 @@ def _filter(where: Callable[[Any], object] | None, shipment: Shipment) -> dict[s
         lifted.to_json()
         return {"where": str(lifted)}
     except FilterError as error:
-        names = shipment.names()
+        names = bundle.names()
         path = None if isinstance(where, Filter) else path_of(where)
         if path is not None and names.get(path) is where:
             return {"function": path}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.delivery.replay import Replayed, check_count, check_limit, replay_to, told
-from polycast.pipeline.code_distribution import Shipment, shipment_of
+from polycast.pipeline.code_distribution import CodeBundle, bundle_of
 from polycast.pipeline.distributed_search import search as look_through
 from polycast.pipeline.spark_session import active_session, session
 from polycast.routing.search import Findings, History, Search, search_for
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from polycast.pipeline.read_request import Bound
-
-__all__ = ["Replayed", "deliver", "find", "some_session"]
 
 _decode = msgspec.json.Decoder(Findings).decode
 
@@ -50,15 +48,15 @@ def deliver(
     Without `what` and `where` that is all it wants, else what it wants of that. With `dry_run`
     nothing is changed.
     """
-    path, shipment = file_of(url), shipment_of(imports, functions)
-    names = shipment.names()
+    path, bundle = file_of(url), bundle_of(imports, functions)
+    names = bundle.names()
     with open_readonly(path) as store:
         with store.view() as view:
             about = {"where": where, "topic": topic, "exact": exact}
             search = search_for(view, what, **about, to=to, most=check_limit(limit))  # type: ignore[arg-type]
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
         is_sure = History(search, store, names).is_sure
-    found = find(spark, path, search, low, high, shipment=shipment)
+    found = find(spark, path, search, low, high, bundle=bundle)
     check_count(found, to=to, limit=limit)
     count = len(found.listed)
     if not dry_run:
@@ -77,13 +75,13 @@ def find(
     low: int,
     high: int,
     *,
-    shipment: Shipment | None = None,
+    bundle: CodeBundle | None = None,
 ) -> Findings:
     """What a search finds between two positions; the workers look at parts of it at once."""
     found = Findings()
-    shipment = shipment or Shipment()
-    task = _Task(path, search.encoded(), shipment)
-    for part in look_through(spark, task, low, high, imports=shipment.modules):
+    bundle = bundle or CodeBundle()
+    task = _Task(path, search.encoded(), bundle)
+    for part in look_through(spark, task, low, high, imports=bundle.modules):
         found.extend(_decode(part), search.most)
     return found
 
@@ -91,11 +89,11 @@ def find(
 class _Task:
     """What a worker does with a part of the log."""
 
-    def __init__(self, path: str, search: str, shipment: Shipment) -> None:
-        self._path, self._search, self._shipment = path, search, shipment
+    def __init__(self, path: str, search: str, bundle: CodeBundle) -> None:
+        self._path, self._search, self._bundle = path, search, bundle
 
     def __call__(self) -> Iterator[Callable[[int, int], str]]:
-        names = self._shipment.names()
+        names = self._bundle.names()
         with open_readonly(self._path) as store:
             history = History(Search.decoded(self._search), store, names)
             yield lambda low, high: msgspec.json.encode(history.findings(low, high)).decode()

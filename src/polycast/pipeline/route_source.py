@@ -1,6 +1,6 @@
 """The stream that a pipeline runs on: stretches of the log, routed as they are read.
 
-Events stay out of the JVM: one row for each stretch says who takes what. Reading has no side
+Events stay out of the JVM: one report for each stretch says who takes what. RowReader has no side
 effects, so that Spark may do it again whenever it likes.
 """
 
@@ -18,8 +18,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from polycast.pipeline.code_distribution import Shipment
-from polycast.pipeline.route_worker import COLUMNS, Piece, Row, rows_of
+from polycast.pipeline.code_distribution import CodeBundle
+from polycast.pipeline.route_worker import COLUMNS, RangeReport, RouteRange, reports_of
 from polycast.stores.doctor.readonly_store import open_readonly
 
 if TYPE_CHECKING:
@@ -32,18 +32,16 @@ if TYPE_CHECKING:
     from polycast.stores import View
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
 
-__all__ = ["RouteReader", "RouteSource", "Stretches", "batch_of", "cut"]
-
-WAIT = 0.1  # seconds for which a question for something new may take
+WAIT = 0.1  # seconds for which a request for something new may take
 PAUSE = 0.001
 LEAST = 2_000  # events that are worth a task of their own
 
 
-class Stretches(InputPartition):
+class RoutePartition(InputPartition):
     """The work of one task."""
 
-    def __init__(self, pieces: list[Piece]) -> None:
-        super().__init__(pieces)
+    def __init__(self, route_ranges: list[RouteRange]) -> None:
+        super().__init__(route_ranges)
 
 
 class RouteSource(DataSource):
@@ -55,7 +53,7 @@ class RouteSource(DataSource):
         return "polycast-route"
 
     def schema(self) -> str:
-        """One row for each stretch."""
+        """One report for each stretch."""
         return COLUMNS
 
     def streamReader(self, schema: StructType) -> RouteReader:  # noqa: N802 - Spark's name
@@ -69,7 +67,7 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Any) -> None:
         self._path = options["store"]
         self._identity = options["identity"]
-        self._shipment = Shipment.decoded(options["shipment"])
+        self._bundle = CodeBundle.decoded(options["bundle"])
         self._most = int(options["events"])
         self._tasks = int(options["tasks"])
         self._end: int | None = None
@@ -108,14 +106,16 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The work of a batch. What was routed before is left out: the store knows."""
         with _look(self._path).view() as view:
             low, high = max(_position(start), view.routed().high), _position(end)
-            return [Stretches(each) for each in cut(pieces(view, low, high), self._tasks)]
+            return [
+                RoutePartition(ranges) for ranges in cut(route_ranges(view, low, high), self._tasks)
+            ]
 
     # -- in the workers ----------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Route some pieces of the log."""
-        for row in rows_of(self._path, self._identity, self._shipment, partition.value):
-            yield batch_of(row)
+        """Route some route_ranges of the log."""
+        for report in reports_of(self._path, self._identity, self._bundle, partition.value):
+            yield batch_of(report)
 
 
 def _position(offset: Any) -> int:
@@ -143,43 +143,43 @@ def _first_wanted(view: View, low: int, end: int) -> int:
     return next((turn for turn in turns if view.in_effect(turn).routes), end)
 
 
-def pieces(view: View, low: int, high: int) -> list[Piece]:
-    """The pieces of a range in which the same routes and contexts are in effect."""
+def route_ranges(view: View, low: int, high: int) -> list[RouteRange]:
+    """The route_ranges of a range in which the same routes and contexts are in effect."""
     if low >= high:
         return []
     turns = [low, *view.turns(low, high), high]
-    return [Piece(begin, end, *view.in_effect(begin)) for begin, end in pairwise(turns)]
+    return [RouteRange(begin, end, *view.in_effect(begin)) for begin, end in pairwise(turns)]
 
 
-def cut(whole: list[Piece], tasks: int) -> list[list[Piece]]:
+def cut(whole: list[RouteRange], tasks: int) -> list[list[RouteRange]]:
     """Pieces for some tasks, about the same for each; fewer tasks if there is little to do."""
-    size = sum(each.high - each.low for each in whole if each.routes)
+    size = sum(span.high - span.low for span in whole if span.routes)
     share = max(LEAST, -(-size // max(tasks, 1)))
-    found: list[list[Piece]] = [[]]
+    found: list[list[RouteRange]] = [[]]
     room = share
-    for piece in whole:
-        while piece.routes and piece.high - piece.low > room:
-            at = piece.low + room
-            found[-1].append(piece._replace(high=at))
-            piece, room = piece._replace(low=at), share
+    for span in whole:
+        while span.routes and span.high - span.low > room:
+            at = span.low + room
+            found[-1].append(span._replace(high=at))
+            span, room = span._replace(low=at), share
             found.append([])
-        found[-1].append(piece)
-        if piece.routes:
-            room -= piece.high - piece.low
+        found[-1].append(span)
+        if span.routes:
+            room -= span.high - span.low
         if room == 0:
             found.append([])
             room = share
-    return [each for each in found if each]
+    return [ranges for ranges in found if ranges]
 
 
-def batch_of(row: Row) -> pa.RecordBatch:
-    """A row as Spark takes it."""
+def batch_of(report: RangeReport) -> pa.RecordBatch:
+    """A report as Spark takes it."""
     import pyarrow as pa
 
     binary, number = pa.binary(), pa.int64()
     types = [number, number, number, number, number, binary, binary, pa.string()]
-    arrays = [pa.array([value], kind) for value, kind in zip(row, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=list(Row._fields))
+    arrays = [pa.array([value], kind) for value, kind in zip(report, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(RangeReport._fields))
 
 
 # The process that plans batches keeps its connection.

@@ -1,4 +1,4 @@
-"""What a worker does: read a stretch of the log, ask the plan, and tell who takes what."""
+"""What a worker does: read a stretch of the log, request_for the plan, and tell who takes what."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from polycast.typesystem import Registry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.pipeline.code_distribution import Shipment
+    from polycast.pipeline.code_distribution import CodeBundle
     from polycast.routing import MatchResult
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
-
-__all__ = ["COLUMNS", "SLICE", "Piece", "Row", "Trouble", "Worker", "rows_of"]
 
 SLICE = 10_000  # records that become one stretch
 
 
-class Piece(NamedTuple):
+class RouteRange(NamedTuple):
     """Positions between which the routes and contexts in effect are the same.
 
     Which these are is told by the numbers of an `Effect`.
@@ -45,7 +43,7 @@ class Piece(NamedTuple):
         return Effect(*self[2:])
 
 
-class Trouble(msgspec.Struct, frozen=True, array_like=True):
+class FailedMatch(msgspec.Struct, frozen=True, array_like=True):
     """An event that a subscription could not be asked about."""
 
     name: str
@@ -54,7 +52,7 @@ class Trouble(msgspec.Struct, frozen=True, array_like=True):
     reason: str
 
 
-class Row(NamedTuple):
+class RangeReport(NamedTuple):
     """What a worker tells the driver of one stretch."""
 
     low: int
@@ -62,14 +60,14 @@ class Row(NamedTuple):
     events: int  # that were read
     decoded: int
     pairs: int  # of event and subscription
-    takers: bytes
-    troubles: bytes
+    recipients: bytes
+    failures: bytes
     error: str | None  # why this stretch could not be routed at all
 
 
 COLUMNS = (
-    "low bigint, high bigint, events bigint, decoded bigint, pairs bigint, takers binary, "
-    "troubles binary, error string"
+    "low bigint, high bigint, events bigint, decoded bigint, pairs bigint, recipients binary, "
+    "failures binary, error string"
 )
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -77,8 +75,8 @@ _encode = msgspec.msgpack.Encoder().encode
 class Worker:
     """The plan of one worker process; it outlives a batch, and follows the routes."""
 
-    def __init__(self, path: str, shipment: Shipment) -> None:
-        names = shipment.names()
+    def __init__(self, path: str, bundle: CodeBundle) -> None:
+        names = bundle.names()
         self._open = ExitStack()
         self._store: ReadOnlyStore = self._open.enter_context(open_readonly(path))
         self._plan = RoutingPlan(Registry(classes=names.classes), names.get)
@@ -98,33 +96,33 @@ class Worker:
         """Let go of the file."""
         self._open.close()
 
-    def rows(self, pieces: list[Piece]) -> Iterator[Row]:
-        """What becomes of some pieces of the log, a slice at a time."""
-        for piece in pieces:
-            if piece.routes == 0:
-                yield Row(
-                    piece.low, piece.high, 0, 0, 0, encode_recipients(piece.low, (), ()), b"", None
+    def reports(self, ranges: list[RouteRange]) -> Iterator[RangeReport]:
+        """What becomes of some ranges of the log, a slice at a time."""
+        for span in ranges:
+            if span.routes == 0:
+                yield RangeReport(
+                    span.low, span.high, 0, 0, 0, encode_recipients(span.low, (), ()), b"", None
                 )
                 continue
-            self.follow(piece)
-            low = piece.low
-            while low < piece.high:
-                row = self.routed(low, min(low + SLICE, piece.high))
-                yield row
-                low = row.high
+            self.follow(span)
+            low = span.low
+            while low < span.high:
+                report = self.routed(low, min(low + SLICE, span.high))
+                yield report
+                low = report.high
 
-    def follow(self, piece: Piece) -> None:
-        """Have the routes of a piece in effect."""
-        wanted = piece.effect
+    def follow(self, span: RouteRange) -> None:
+        """Have the routes of a span in effect."""
+        wanted = span.effect
         if self._set != wanted:
             with self._store.view() as view:
-                self._plan.move_to(view.routes(at=piece.low), view)
+                self._plan.move_to(view.routes(at=span.low), view)
             if not self._set.routes:
                 gc.collect()
                 gc.freeze()  # the plan stays: nobody need look at it for garbage again
             self._set = wanted
 
-    def routed(self, low: int, high: int) -> Row:
+    def routed(self, low: int, high: int) -> RangeReport:
         """What becomes of the records between two positions, for the routes that are in effect."""
         batch = self._store.read(low, limit=high - low, until=high)
         entries, high = batch.entries, batch.upto  # less, if there is damage behind it
@@ -133,39 +131,45 @@ class Worker:
         found = self._plan.find(entries)
         pairs = sum(map(len, found.takers))
         unsure = self._plan.unsure | found.unsure
-        takers = encode_recipients(low, found.positions, found.takers, unsure)
-        return Row(low, high, len(entries), found.decoded, pairs, takers, _troubles(found), None)
+        recipients = encode_recipients(low, found.positions, found.takers, unsure)
+        return RangeReport(
+            low, high, len(entries), found.decoded, pairs, recipients, _failures(found), None
+        )
 
 
-def _troubles(found: MatchResult) -> bytes:
+def _failures(found: MatchResult) -> bytes:
     if not found.failures:
         return b""
     return _encode(
         [
-            Trouble(each.name, each.position, encode_record(each.record), each.reason)
-            for each in found.failures
+            FailedMatch(
+                failure.name, failure.position, encode_record(failure.record), failure.reason
+            )
+            for failure in found.failures
         ]
     )
 
 
 # A worker process serves one batch after the other, of one pipeline or of several.
-_workers: dict[tuple[str, Shipment, str], Worker] = {}
+_workers: dict[tuple[str, CodeBundle, str], Worker] = {}
 
 
-def rows_of(path: str, identity: str, shipment: Shipment, pieces: list[Piece]) -> Iterator[Row]:
-    """What becomes of some pieces of the log of a store; what goes wrong is told, not raised.
+def reports_of(
+    path: str, identity: str, bundle: CodeBundle, ranges: list[RouteRange]
+) -> Iterator[RangeReport]:
+    """What becomes of some ranges of the log of a store; what goes wrong is told, not raised.
 
     So the driver raises it as what it is, without Spark trying the same three times more.
     """
     try:
-        worker = _workers.get((path, shipment, identity))
+        worker = _workers.get((path, bundle, identity))
         if worker is None:
             for other in _workers.values():
                 other.close()
             _workers.clear()  # a store that was replaced is another one
-            worker = _workers[path, shipment, identity] = Worker(path, shipment)
-        yield from worker.rows(pieces)
+            worker = _workers[path, bundle, identity] = Worker(path, bundle)
+        yield from worker.reports(ranges)
     except (PolycastError, ImportError) as error:
         why = f"{type(error).__name__}: {error}"
-        low, high = pieces[0].low, pieces[-1].high
-        yield Row(low, high, 0, 0, 0, b"", b"", why)
+        low, high = ranges[0].low, ranges[-1].high
+        yield RangeReport(low, high, 0, 0, 0, b"", b"", why)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from polycast.contexts.declare.statements import Rule
 
-__all__ = ["applied"]
-
 
 def applied(rule: Rule, value: Value) -> Value:
     """What the function of a rule gives."""
@@ -110,7 +108,7 @@ def _truth_text(value: Value) -> Value:
 
 
 def _member_text(value: Value) -> Value:
-    pairs = [(each.name, str(each)) for each in members(value.kind)]
+    pairs = [(member.name, str(member)) for member in members(value.kind)]
     return Value(ColumnKind("str"), _texts(value.term, pairs, "string"))
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from polycast.errors import PipelineFailedError, PipelineTakenOverError
 from polycast.events import decode_record
-from polycast.pipeline.route_worker import Row, Trouble
+from polycast.pipeline.route_worker import FailedMatch, RangeReport
 from polycast.routing.translation import context_of_letter
 from polycast.stores import Letter, Stretch, tidy_routing
 
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.stores import Store, Transaction
 
-__all__ = ["Batch", "Sink", "rows_in"]
-
 TIDY = 5.0  # seconds after which what nobody needs any more is dropped again
-_troubles = msgspec.msgpack.Decoder(list[Trouble]).decode
+_failures = msgspec.msgpack.Decoder(list[FailedMatch]).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RoutedBatch:
     """What became of one batch."""
 
     number: int
@@ -49,7 +47,7 @@ class Sink:
     """What Spark calls with each batch, in the process that runs the pipeline."""
 
     def __init__(
-        self, store: Store, token: int, clock: Clock, done: Callable[[Batch], None]
+        self, store: Store, token: int, clock: Clock, done: Callable[[RoutedBatch], None]
     ) -> None:
         self._store, self._token, self._clock, self._done = store, token, clock, done
         self._tidied = clock.monotonic()
@@ -58,22 +56,30 @@ class Sink:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Keep a batch."""
         try:
-            self.keep(number, rows_in(batch))
+            self.keep(number, reports_in(batch))
         except Exception as error:
             self.failure = error
             raise
 
-    def keep(self, number: int, rows: list[Row]) -> None:
-        """Keep what some rows say."""
-        broken = next((row for row in rows if row.error is not None), None)
+    def keep(self, number: int, reports: list[RangeReport]) -> None:
+        """Keep what some reports say."""
+        broken = next((report for report in reports if report.error is not None), None)
         if broken is not None:
             raise PipelineFailedError(f"position {broken.low} and after", why=broken.error or "")
-        stretches = [Stretch(row.low, row.high, row.takers) for row in rows]
+        stretches = [Stretch(report.low, report.high, report.recipients) for report in reports]
         letters = [
-            Letter(0, each.name, each.position, decode_record(each.record), each.reason, 1, 0.0)
-            for row in rows
-            if row.troubles
-            for each in _troubles(row.troubles)
+            Letter(
+                0,
+                failure.name,
+                failure.position,
+                decode_record(failure.record),
+                failure.reason,
+                1,
+                0.0,
+            )
+            for report in reports
+            if report.failures
+            for failure in _failures(report.failures)
         ]
         now = self._clock.monotonic()
         tidy = now - self._tidied > TIDY
@@ -82,17 +88,21 @@ class Sink:
             before = tx.routed().high
             if not tx.advance(stretches, token=self._token):
                 raise PipelineTakenOverError()
-            new = [each for each in letters if each.position >= before and not _is_known(tx, each)]
+            new = [
+                letter
+                for letter in letters
+                if letter.position >= before and not _is_known(tx, letter)
+            ]
             if new:
                 time = self._clock.time()
-                tx.bury([msgspec.structs.replace(each, time=time) for each in new])
+                tx.bury([msgspec.structs.replace(letter, time=time) for letter in new])
             if tidy:
                 tidy_routing(tx)
 
         self._store.write(write).result()
         self._tidied = now if tidy else self._tidied
-        if rows:
-            self._done(_summed(number, rows, len(letters), self._clock.monotonic()))
+        if reports:
+            self._done(_summed(number, reports, len(letters), self._clock.monotonic()))
 
 
 def _is_known(tx: Transaction, letter: Letter) -> bool:
@@ -102,15 +112,17 @@ def _is_known(tx: Transaction, letter: Letter) -> bool:
     return tx.count_letters(subscription=letter.subscription, at=letter.position) > 0
 
 
-def _summed(number: int, rows: list[Row], letters: int, ended: float) -> Batch:
+def _summed(number: int, reports: list[RangeReport], letters: int, ended: float) -> RoutedBatch:
     events, decoded, pairs = (
-        sum(getattr(row, what) for row in rows) for what in ("events", "decoded", "pairs")
+        sum(getattr(report, what) for report in reports) for what in ("events", "decoded", "pairs")
     )
-    return Batch(number, rows[0].low, rows[-1].high, events, decoded, pairs, letters, ended)
+    return RoutedBatch(
+        number, reports[0].low, reports[-1].high, events, decoded, pairs, letters, ended
+    )
 
 
-def rows_in(batch: DataFrame) -> list[Row]:
+def reports_in(batch: DataFrame) -> list[RangeReport]:
     """What the workers have told, in the order of the log."""
     table: Any = batch.toArrow()
-    columns = [table.column(name).to_pylist() for name in Row._fields]
-    return sorted(map(Row._make, zip(*columns, strict=True)))
+    columns = [table.column(name).to_pylist() for name in RangeReport._fields]
+    return sorted(map(RangeReport._make, zip(*columns, strict=True)))

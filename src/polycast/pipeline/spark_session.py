@@ -18,8 +18,6 @@ from polycast.errors import NotAvailableError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LEAN", "TERMINAL", "active_session", "session", "tuned"]
-
 TERMINAL = "-"  # where Spark's words go if somebody wants to see them at once
 
 _SETTINGS = {

@@ -35,19 +35,7 @@ if TYPE_CHECKING:
 
     from polycast.typesystem import AttributeDescription, Description, Registry, TypeExpression
 
-__all__ = [
-    "ABOUT",
-    "PAYLOAD",
-    "PLAIN",
-    "Field",
-    "Shape",
-    "common",
-    "field_of",
-    "fields_of",
-    "schema_of",
-]
-
-ABOUT = StructType(
+EVENT_COLUMNS = StructType(
     [
         StructField("_position", LongType(), nullable=False),
         StructField("_type", StringType(), nullable=False),
@@ -57,7 +45,7 @@ ABOUT = StructType(
     ]
 )
 """The columns that every table has."""
-PAYLOAD = StructType([*ABOUT.fields, StructField("payload", StringType(), nullable=False)])
+PAYLOAD = StructType([*EVENT_COLUMNS.fields, StructField("payload", StringType(), nullable=False)])
 """The columns of a table of no type: the event is JSON."""
 
 _NAMES = {wire_name(classes[0]): name for name, classes in CLASSES.items()} | {
@@ -86,14 +74,14 @@ _ACCEPTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ColumnShape:
     """What a column, or a part of one, holds."""
 
     kind: str
     nullable: bool = False
     name: str = ""  # of the class, if it is a user's
     fields: tuple[Field, ...] = ()  # of an object
-    element: Shape | None = None  # of a container, of a dict its values
+    element: ColumnShape | None = None  # of a container, of a dict its values
     members: frozenset[str] = frozenset()  # of an enum
 
 
@@ -102,7 +90,7 @@ class Field:
     """An attribute, and what stands for it in an event that was written before it was there."""
 
     name: str
-    shape: Shape
+    shape: ColumnShape
     default: Any = msgspec.UNSET
 
 
@@ -124,28 +112,28 @@ def field_of(attribute: AttributeDescription, registry: Registry) -> Field | Non
         return None
 
 
-def common(every: Sequence[tuple[Field, ...]], *, all_of: bool) -> tuple[Field, ...]:
+def shared_fields(every: Sequence[tuple[Field, ...]], *, all_of: bool) -> tuple[Field, ...]:
     """The columns of several types: with `all_of` events have the attributes of all of them.
 
     An attribute that two of them declare in different ways has no column.
     """
     found: dict[str, list[Field]] = {}
     for fields in every:
-        for each in fields:
-            found.setdefault(each.name, []).append(each)
-    kept = [each for each in found.values() if all_of or len(each) == len(every)]
-    merged = (_merged(each) for each in kept)
-    return tuple(each for each in merged if each is not None)
+        for field in fields:
+            found.setdefault(field.name, []).append(field)
+    kept = [same for same in found.values() if all_of or len(same) == len(every)]
+    merged = (_merged(same) for same in kept)
+    return tuple(field for field in merged if field is not None)
 
 
 def _merged(same: list[Field]) -> Field | None:
     first = same[0]
-    plain = [replace(each.shape, nullable=False) for each in same]
-    if any(each != plain[0] for each in plain):
+    plain = [replace(field.shape, nullable=False) for field in same]
+    if any(shape != plain[0] for shape in plain):
         return None
-    nullable = any(each.shape.nullable for each in same)
+    nullable = any(field.shape.nullable for field in same)
     default = (
-        first.default if all(each.default == first.default for each in same) else msgspec.UNSET
+        first.default if all(field.default == first.default for field in same) else msgspec.UNSET
     )
     return Field(first.name, replace(first.shape, nullable=nullable), default)
 
@@ -158,13 +146,13 @@ def _fields(
         raise NoColumnError(
             f"{title} is made of itself", accepted="classes whose parts have an end"
         )
-    _check_names([each.name for each in description.attributes])
+    _check_names([attribute.name for attribute in description.attributes])
     found = []
-    for each in description.attributes:
+    for attribute in description.attributes:
         try:
-            found.append(_field(each, registry, (*around, title)))
+            found.append(_field(attribute, registry, (*around, title)))
         except NoColumnError as refusal:
-            why = f"attribute {each.name!r}: {refusal.why}"
+            why = f"attribute {attribute.name!r}: {refusal.why}"
             raise NoColumnError(why, accepted=refusal.accepted) from None
     return tuple(found)
 
@@ -182,12 +170,14 @@ def _check_names(names: list[str]) -> None:
         key = name.upper().lower()
         if key in seen:
             why = f"{seen[key]!r} and {name!r} are the same to Spark, which may not care for case"
-            accepted = f"names that differ by more than case, and from {', '.join(ABOUT.names)}"
+            accepted = (
+                f"names that differ by more than case, and from {', '.join(EVENT_COLUMNS.names)}"
+            )
             raise NoColumnError(why, accepted=accepted)
         seen[key] = name
 
 
-def _shape(expression: TypeExpression, registry: Registry, around: tuple[str, ...]) -> Shape:
+def _shape(expression: TypeExpression, registry: Registry, around: tuple[str, ...]) -> ColumnShape:
     if expression.form in ("union", "literal"):
         parts = [part for part in expression.arguments if part.form != "none"]
         if len(parts) != 1:
@@ -198,8 +188,8 @@ def _shape(expression: TypeExpression, registry: Registry, around: tuple[str, ..
         raise NoColumnError(f"{expression} does not say which values there are", accepted=_ACCEPTED)
     kind = _NAMES.get(expression.name)
     if kind in _CONTAINERS:
-        return Shape(kind, element=_shape(_element(expression, kind), registry, around))
-    return Shape(kind) if kind in PLAIN else _own(expression, registry, around)
+        return ColumnShape(kind, element=_shape(_element(expression, kind), registry, around))
+    return ColumnShape(kind) if kind in PLAIN else _own(expression, registry, around)
 
 
 def _element(expression: TypeExpression, kind: str) -> TypeExpression:
@@ -215,14 +205,14 @@ def _element(expression: TypeExpression, kind: str) -> TypeExpression:
             raise NoColumnError(f"{expression} has no one type of elements", accepted=_ACCEPTED)
 
 
-def _own(expression: TypeExpression, registry: Registry, around: tuple[str, ...]) -> Shape:
+def _own(expression: TypeExpression, registry: Registry, around: tuple[str, ...]) -> ColumnShape:
     described = registry.describe(expression.name, version=expression.version)
     if described is not None and described.kind == "enum":
-        members = frozenset(each.name for each in described.constants)
-        return Shape("enum", name=described.name, members=members)
+        members = frozenset(constant.name for constant in described.constants)
+        return ColumnShape("enum", name=described.name, members=members)
     if described is None or described.kind not in _WITH_ATTRIBUTES or not described.attributes:
         raise NoColumnError(f"{expression} has no form as columns", accepted=_ACCEPTED)
-    return Shape("object", name=described.name, fields=_fields(described, registry, around))
+    return ColumnShape("object", name=described.name, fields=_fields(described, registry, around))
 
 
 # -- as Spark has it -------------------------------------------------------------------------------
@@ -231,10 +221,10 @@ def _own(expression: TypeExpression, registry: Registry, around: tuple[str, ...]
 def schema_of(fields: Sequence[Field], where: str) -> StructType:
     """The columns of a table: what is known of every event, then its attributes."""
     try:
-        _check_names([*ABOUT.names, *(each.name for each in fields)])
+        _check_names([*EVENT_COLUMNS.names, *(field.name for field in fields)])
     except NoColumnError as refusal:
         raise NoSparkTypeError(where, why=refusal.why, accepted=refusal.accepted) from None
-    return StructType([*ABOUT.fields, *map(_spark_field, fields)])
+    return StructType([*EVENT_COLUMNS.fields, *map(_spark_field, fields)])
 
 
 def _spark_field(field: Field, *, in_null: bool = False) -> StructField:
@@ -242,7 +232,7 @@ def _spark_field(field: Field, *, in_null: bool = False) -> StructField:
     return StructField(field.name, _spark_type(field.shape, in_null=in_null), nullable)
 
 
-def _spark_type(shape: Shape, *, in_null: bool = False) -> DataType:
+def _spark_type(shape: ColumnShape, *, in_null: bool = False) -> DataType:
     """With `in_null` it is part of a struct that may be NULL: to Arrow its parts are NULL, too."""
     if shape.element is not None:  # of an array that is NULL there are no elements
         inner, nullable = _spark_type(shape.element), shape.element.nullable
@@ -251,8 +241,8 @@ def _spark_type(shape: Shape, *, in_null: bool = False) -> DataType:
         return ArrayType(inner, nullable)
     in_null = in_null or shape.nullable
     if shape.kind == "object":
-        return StructType([_spark_field(each, in_null=in_null) for each in shape.fields])
+        return StructType([_spark_field(field, in_null=in_null) for field in shape.fields])
     found = spark_type(PLAIN[shape.kind])
     if isinstance(found, StructType) and in_null:
-        return StructType([StructField(each.name, each.dataType) for each in found])
+        return StructType([StructField(field.name, field.dataType) for field in found])
     return found

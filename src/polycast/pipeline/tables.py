@@ -1,70 +1,53 @@
-"""Events as DataFrames: what is there, what comes, what a subscription would have been given."""
+"""Events as DataFrames: a table, the same as it grows, or what a subscription would receive."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from polycast.errors import BadOptionError
 from polycast.matching import selector_for
-from polycast.pipeline.code_distribution import ship
-from polycast.pipeline.data_source import QUESTION, PolycastSource
-from polycast.pipeline.read_request import MAX_ROWS, ask
-from polycast.pipeline.row_reader import Reading
+from polycast.pipeline.code_distribution import distribute
+from polycast.pipeline.data_source import REQUEST, PolycastSource
+from polycast.pipeline.read_request import MAX_ROWS, request_for
+from polycast.pipeline.row_reader import RowReader
 from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Unpack
 
     from pyspark.sql import DataFrame, SparkSession
 
     from polycast.contexts import Context
-    from polycast.pipeline.read_request import Bound, Question
+    from polycast.pipeline.read_request import Bound, ReadRequest
+    from polycast.pipeline.record_selection import RecordSelection
     from polycast.stores import EventType
 
-__all__ = ["replay", "stream", "table"]
 
-
-class _Options(NamedTuple):
-    """What all of them may be asked with."""
+class TableOptions(TypedDict, total=False):
+    """Which events a table has, and how they become rows."""
 
     where: Callable[[Any], object] | None
-    since: Bound
-    until: Bound
-    topic: str | None
-    exact: bool
-    imports: Iterable[str]
-    functions: Mapping[str, Callable[..., Any]] | None
-    misfits: str
-    context: Context | str | None
-    impure: str | None
+    since: Bound  # a position or time; by default the beginning of the log
+    until: Bound  # which is excluded
+    topic: str | None  # a pattern
+    exact: bool  # exclude subclasses
+    imports: Iterable[str]  # modules that define types and functions
+    functions: Mapping[str, Callable[..., Any]] | None  # that filters and contexts may name
+    misfits: str  # what becomes of an event without a row: "raise", or "skip" to leave it out
+    context: Context | str | None  # whose view of events; by name as it was then, or a draft
+    impure: str | None  # when impure functions are called: see docs/contexts.md
 
 
-def table(
-    spark: SparkSession,
-    url: str,
-    what: Any,
-    *,
-    where: Callable[[Any], object] | None = None,
-    since: Bound = None,
-    until: Bound = None,
-    topic: str | None = None,
-    exact: bool = False,
-    imports: Iterable[str] = (),
-    functions: Mapping[str, Callable[..., Any]] | None = None,
-    misfits: str = "raise",
-    context: Context | str | None = None,
-    impure: str | None = None,
-) -> DataFrame:
-    """The events of a type, and of all that conforms to it, with its attributes as columns.
+def table(spark: SparkSession, url: str, what: Any, **options: Unpack[TableOptions]) -> DataFrame:
+    """Return the events of a type and its subtypes, with their attributes as columns.
 
-    `what` is what `subscribe` takes, or the wire name of a type. It has what is there when a query
-    over it is planned. With a `context`, events are what that sees: as it was at each position, by
-    its name, or a `pc.Context` that is tried out.
+    `what` is what `subscribe` takes, or the wire name of a type. The table has the events that are
+    in the log when a query over it is planned.
     """
-    names = (imports, functions)
-    options = _Options(where, since, until, topic, exact, *names, misfits, context, impure)
-    return _table(spark, url, what, options)
+    request = _prepared(spark, url, what, options)
+    return spark.read.format(PolycastSource.name()).option(REQUEST, request.encoded()).load()
 
 
 def stream(
@@ -72,92 +55,59 @@ def stream(
     url: str,
     what: Any,
     *,
-    where: Callable[[Any], object] | None = None,
-    since: Bound = None,
-    until: Bound = None,
-    topic: str | None = None,
-    exact: bool = False,
-    imports: Iterable[str] = (),
-    functions: Mapping[str, Callable[..., Any]] | None = None,
-    misfits: str = "raise",
-    context: Context | str | None = None,
-    impure: str | None = None,
     max_rows: int = MAX_ROWS,
+    **options: Unpack[TableOptions],
 ) -> DataFrame:
-    """The same table as it grows: a streaming DataFrame.
+    """Return the same table as it grows: a streaming DataFrame.
 
-    It begins with the oldest event kept, or with `since`; a query that has a checkpoint goes on
-    from there. A micro-batch has at most `max_rows` events.
+    It begins with the oldest event kept, or with `since`; a query with a checkpoint continues from
+    there. A micro-batch has at most `max_rows` events.
     """
-    names = (imports, functions)
-    options = _Options(where, since, until, topic, exact, *names, misfits, context, impure)
-    question = _asked(spark, url, what, options, max_rows=max_rows)
-    reader = spark.readStream.format(PolycastSource.name())
-    return reader.option(QUESTION, question.encoded()).load()
+    request = _prepared(spark, url, what, options, max_rows=max_rows)
+    source = spark.readStream.format(PolycastSource.name())
+    return source.option(REQUEST, request.encoded()).load()
 
 
-def replay(
-    spark: SparkSession,
-    url: str,
-    what: Any,
-    *,
-    where: Callable[[Any], object] | None = None,
-    since: Bound = None,
-    until: Bound = None,
-    topic: str | None = None,
-    exact: bool = False,
-    imports: Iterable[str] = (),
-    functions: Mapping[str, Callable[..., Any]] | None = None,
-    misfits: str = "raise",
-    context: Context | str | None = None,
-    impure: str | None = None,
-) -> DataFrame:
-    """What `subscribe(what, where=, topic=, exact=)` would have been given, in log order."""
-    names = (imports, functions)
-    options = _Options(where, since, until, topic, exact, *names, misfits, context, impure)
-    return _table(spark, url, what, options).orderBy("_position")
+def replay(spark: SparkSession, url: str, what: Any, **options: Unpack[TableOptions]) -> DataFrame:
+    """Return what `subscribe(what, where=, topic=, exact=)` would have delivered, in log order."""
+    return table(spark, url, what, **options).orderBy("_position")
 
 
-def _table(spark: SparkSession, url: str, what: Any, options: _Options) -> DataFrame:
-    question = _asked(spark, url, what, options)
-    return spark.read.format(PolycastSource.name()).option(QUESTION, question.encoded()).load()
-
-
-def _asked(
-    spark: SparkSession, url: str, what: Any, options: _Options, *, max_rows: int = MAX_ROWS
-) -> Question:
-    """The question; what is wrong with it is told here, and not by a worker."""
+def _prepared(
+    spark: SparkSession, url: str, what: Any, options: TableOptions, *, max_rows: int = MAX_ROWS
+) -> ReadRequest:
+    """Make the request and check it here, so that errors are raised before a worker reads."""
     if what is None:
         raise BadOptionError("what", what, accepted="a type, or the wire name of a type")
     tasks = spark.sparkContext.defaultParallelism
-    question = ask(url, what, **options._asdict(), max_rows=max_rows, partitions=tasks)
-    reading = Reading(question)
-    with open_readonly(question.store) as store:
-        reading.look(store)
-        is_plain = question.context is None and not question.shipment.modules
+    request = request_for(url, what, **options, max_rows=max_rows, partitions=tasks)
+    reader = RowReader(request)
+    with open_readonly(request.store) as store:
+        reader.selection.refresh(store)
+        is_plain = request.context is None and not request.bundle.modules
         if is_plain and not isinstance(what, str):
-            _check_verdicts(reading, what, list(store.types().values()))
-    reading.schema  # noqa: B018 - it may be refused
-    ship(spark, question.shipment.modules)
+            check_verdicts(reader.selection, what, list(store.types().values()))
+    reader.schema  # noqa: B018 - it may be refused
+    distribute(spark, request.bundle.modules)
     spark.dataSource.register(PolycastSource)
-    return question
+    return request
 
 
-def _check_verdicts(reading: Reading, what: Any, kinds: list[EventType]) -> None:
+def check_verdicts(selection: RecordSelection, what: Any, kinds: list[EventType]) -> None:
     """Refuse what the workers would decide otherwise, because classes say more than they declare.
 
     `ABC.register` and `__subclasshook__` are not in a description.
     """
-    selector = selector_for(what, exact=reading.question.exact)
+    here = selector_for(what, exact=selection.request.exact)
     registry = Registry()
-    for each in reading.registry.descriptions():
-        registry.add(each)
+    for description in selection.registry.descriptions():
+        registry.add(description)
     for kind in kinds:
         cls = registry.class_for(kind.name, kind.version, kind.hash)
-        if selector.covers_class(cls) != reading.covers(kind):
+        if here.covers_class(cls) != selection.covers(kind):
             raise BadOptionError(
                 "imports",
                 [],
-                why=f"whether {kind.name} is a {selector} only the classes can say",
+                why=f"whether {kind.name} is a {here} only the classes can say",
                 accepted="the modules that define them",
             )
