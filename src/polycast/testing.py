@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.bus import Bus
-from polycast.delivery import LoopThread, Pool, Services, Timers
+from polycast.bus.engines import Workers
+from polycast.delivery import LoopThread, Pool, Timers
 from polycast.errors import BadOptionError
 
 if TYPE_CHECKING:
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from polycast.bus import Undelivered
-    from polycast.config import Isolation
-    from polycast.delivery import DeadLetters, Delivery
+    from polycast.config import Clock, Isolation
+    from polycast.delivery import Delivery
     from polycast.delivery.executor import Job
+    from polycast.runtime import Runtime
 
 __all__ = ["ManualClock", "Recorder", "TestBus"]
 
@@ -90,21 +91,9 @@ class TestBus(Bus):
             publisher=publisher, history=history, isolation=isolation, clock=self.clock
         )
 
-    def _make_services(self, stuck_timeout: float, dead_letters: DeadLetters) -> Services:
-        roster = self._roster
-        return Services(
-            clock=self._clock,
-            timers=Timers(self._clock, threaded=False),
-            pool=_StillPool(self._clock, stuck_timeout=stuck_timeout),
-            loop=_StillLoop(),
-            dead_letters=dead_letters,
-            in_turn=self._dispatcher.inline_lock.run,
-            changed=self._dispatcher.change,
-            rewrite=self._dispatcher.rewrite,
-            ended=roster.forget,
-            quiet=threading.Condition(),
-            threaded=False,
-        )
+    def _workers(self, stuck_timeout: float, clock: Clock, runtime: Runtime) -> Workers:
+        pool = _StillPool(clock, stuck_timeout=stuck_timeout)
+        return Workers(Timers(clock, threaded=False), pool, _StillLoop(), threaded=False)
 
     def run_until_idle(self) -> int:
         """Do all that can be done without letting time pass; how many steps that took."""
@@ -134,11 +123,11 @@ class TestBus(Bus):
     def flush(self, timeout: float | None = None) -> bool:
         """Run until idle; False if something is still to come with time."""
         self.run_until_idle()
-        return all(box.is_idle() for box in self._roster.mailboxes.values())
+        return all(box.is_idle() for box in self._subscriptions.mailboxes)
 
     def close(self, timeout: float = 0.0) -> tuple[Undelivered, ...]:
         """Run until idle, then close; what is left is named."""
-        if self._life.state == "open":
+        if self._lifecycle.state == "open":
             self.run_until_idle()
         return super().close(0.0)
 

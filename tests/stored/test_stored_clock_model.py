@@ -21,8 +21,8 @@ from polycast.matching import Interest
 from polycast.matching.selectors import selector_for
 from polycast.stores import MemoryStore, StoredSubscription, Transaction
 from polycast.stores.deadlines import wall_offset
-from polycast.subscriptions.attach import Request
-from polycast.subscriptions.heartbeat import BEATS, Presence
+from polycast.subscriptions.attach import AttachRequest
+from polycast.subscriptions.heartbeat import BEATS, Heartbeat
 from polycast.testing import ManualClock
 
 DAY = 86_400.0
@@ -34,7 +34,7 @@ NAMES = ["a", "b", "c"]
 class Process:
     """One that has the store open."""
 
-    presence: Presence
+    heartbeat: Heartbeat
     timers: Timers
     heartbeat_timeout: float
     began: float
@@ -89,11 +89,17 @@ class SetClocks(RuleBasedStateMachine):
             # Who has just come believes the wall clock, if nobody attached knows better.
             believed = self.now() + lease.end + lease.offset - self.clock.time()
             lease.soonest = min(lease.soonest, believed)
-        presence = Presence(self.store, "shop", self.clock, heartbeat_timeout=heartbeat_timeout)
         timers = Timers(self.clock, threaded=False)
-        process = Process(presence, timers, heartbeat_timeout, self.now())
-        presence.stepped = lambda: self.write_again(process)
-        presence.keep(timers)
+        heartbeat = Heartbeat(
+            self.store,
+            "shop",
+            self.clock,
+            timers,
+            heartbeat_timeout=heartbeat_timeout,
+            clock_stepped=lambda: self.write_again(process),
+        )
+        process = Process(heartbeat, timers, heartbeat_timeout, self.now())
+        heartbeat.start()
         self.processes.append(process)
 
     @precondition(lambda self: self.living())
@@ -105,10 +111,10 @@ class SetClocks(RuleBasedStateMachine):
     @rule(data=st.data(), name=st.sampled_from(NAMES), term=st.sampled_from([20.0, 100.0]))
     def attach(self, data: st.DataObject, name: str, term: float) -> None:
         process = data.draw(st.sampled_from(self.living()))
-        presence = process.presence
+        heartbeat = process.heartbeat
         interest = Interest(selector_for(Sale), None, level_named("list"), durable=name)
-        who = (presence.bus.id, self.clock, presence.detector)
-        attachment = self.store.write(Request(interest, *who, lease=term).attach).result()
+        who = (heartbeat.bus.id, self.clock, heartbeat.detector)
+        attachment = self.store.write(AttachRequest(interest, *who, lease=term).attach).result()
         known = self.leases.get(name)
         if known is not None and (self.is_held(known) or self.now() < known.soonest):
             assert attachment.before == known.token, f"{name} was lost"
@@ -124,7 +130,7 @@ class SetClocks(RuleBasedStateMachine):
             return
         name = data.draw(st.sampled_from(attached))
         lease = self.leases[name]
-        lease.holder.presence.look_at_clock()
+        lease.holder.heartbeat.look_at_clock()
 
         def let_go(tx: Transaction) -> None:
             kept = tx.subscription(name)
@@ -150,7 +156,7 @@ class SetClocks(RuleBasedStateMachine):
                 while each.timers.run_due():
                     pass
 
-    # -- what a roster does ------------------------------------------------------------------------
+    # -- what the leases of a bus do ---------------------------------------------------------------
 
     def is_held(self, lease: Lease) -> bool:
         return lease.attached and lease.holder.crashed is None
@@ -163,7 +169,7 @@ class SetClocks(RuleBasedStateMachine):
                 assert kept is not None, f"{name} was lost"
                 again = replace(kept, lease=lease.end + wall_offset(self.clock))
                 self.store.write(lambda tx, again=again: tx.save(again)).result()
-                process.presence.detector.moved(again)
+                process.heartbeat.detector.moved(again)
                 self.was_written(lease)
 
     def was_written(self, lease: Lease) -> None:
@@ -176,7 +182,7 @@ class SetClocks(RuleBasedStateMachine):
         with self.store.view() as view:
             there = {each.id for each in view.buses()}
         for process in self.processes:
-            is_there = process.presence.bus.id in there
+            is_there = process.heartbeat.bus.id in there
             if process.crashed is None:
                 assert is_there, "a bus that lives was buried"
                 continue

@@ -3,10 +3,10 @@
 from polycast.bus.bus import Bus
 from polycast.bus.stream import Stream
 from polycast.routing.explanation import Explanation
+from polycast.subscriptions.advertisements import Advertisement
 from polycast.subscriptions.health import Health, SubscriptionHealth, Undelivered
 from polycast.subscriptions.options import PublishOptions, SubscribeOptions
 from polycast.subscriptions.subscription import Subscription
-from polycast.subscriptions.subscription_registry import Advertisement
 
 __all__ = [
     "Advertisement",

@@ -8,19 +8,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.admission import check_clock
-from polycast.bus.engines import EngineOptions, engine_for
+from polycast.bus.engines import EngineOptions, Setting, Workers, engine_for
 from polycast.bus.exit_hook import close_at_exit, let_go
-from polycast.bus.lifecycle import Life, close_down, health_of, in_a_thread, wait_for_quiet
+from polycast.bus.lifecycle import Lifecycle, in_a_thread
 from polycast.bus.stream import Stream
 from polycast.bus.subscribe_decorators import annotated_type
 from polycast.config import SystemClock, check_count, check_name, seconds
-from polycast.delivery import Callback, LoopThread, Pool, Services, Timers, callback_for
+from polycast.delivery import Callback, LoopThread, Pool, Timers, callback_for
 from polycast.errors import BadOptionError
 from polycast.matching import Interest, selector_for
 from polycast.plain_text import log_of
 from polycast.runtime import runtime_of
-from polycast.subscriptions.options import check_isolation, check_options, settings_for
-from polycast.subscriptions.subscription_registry import Advertisement
+from polycast.subscriptions.health import health_of
+from polycast.subscriptions.options import (
+    SubscribeRequest,
+    check_isolation,
+    check_options,
+    settings_for,
+)
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -38,7 +43,9 @@ if TYPE_CHECKING:
     from polycast.delivery import DeadLetters, Delivery
     from polycast.events import Identity
     from polycast.matching import Selector
+    from polycast.runtime import Runtime
     from polycast.stores import Receipt, Retention
+    from polycast.subscriptions.advertisements import Advertisement
     from polycast.subscriptions.health import Health, Undelivered
     from polycast.subscriptions.options import PublishOptions, SubscribeOptions
     from polycast.subscriptions.subscription import Subscription
@@ -78,12 +85,11 @@ class Bus:
         check_count("history", history, of="events to keep")
         self._isolated = isolated = check_isolation(isolation)
         self._clock: Clock = check_clock(clock) if clock is not None else SystemClock()
-        self._runtime = runtime_of(self._clock)
-        name = publisher if publisher is not None else f"bus-{self._runtime.token(6)}"
+        name = publisher if publisher is not None else f"bus-{runtime_of(self._clock).token(6)}"
         self.publisher = check_name("publisher", name)
         check_count("dead_letters", dead_letters, of="dead letters to keep")
         self._registry = Registry()
-        opened = EngineOptions(
+        options = EngineOptions(
             url,
             self.publisher,
             history,
@@ -98,23 +104,26 @@ class Bus:
             isolated,
         )
         stuck = seconds("stuck_timeout", stuck_timeout)
-        self._engine = engine_for(opened, self._clock, self._registry)
-        self._clock = self._engine.clock
-        self._dispatcher, self._roster = self._engine.dispatcher, self._engine.roster
-        self._services = self._make_services(stuck, self._engine.letters())
-        self._roster.services = self._services
-        self._life = Life(self._roster)
-        self._contexts, self._publishing = self._engine.contexts, self._engine.publishing
-        self._contexts.letters = self._services.dead_letters
-        self._whole: Bus | None = None
-        self._engine.start(self._services.timers)
         # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
-        self._roster.owner = weakref.ref(self)
-        title, engine = f"<Bus {self.publisher!r} {self._engine.title}>", self._engine
-        self._finalizer = weakref.finalize(self, let_go, engine, self._roster, self._life, title)
+        setting = Setting(options, self._registry, partial(self._workers, stuck), weakref.ref(self))
+        self._engine = engine = engine_for(setting, self._clock)
+        self._clock, self._dispatcher = engine.clock, engine.dispatcher
+        self._services, self._subscriptions = engine.services, engine.subscriptions
+        self._publishing = engine.publishing
+        self._lifecycle = Lifecycle(engine)
+        self._whole: Bus | None = None
+        title = f"<Bus {self.publisher!r} {engine.title}>"
+        self._finalizer = weakref.finalize(self, let_go, engine, self._lifecycle, title)
         if self._services.threaded:
             close_at_exit(self)
         self._join(context, federation, replace=replace)
+
+    def _workers(self, stuck_timeout: float, clock: Clock, runtime: Runtime) -> Workers:
+        return Workers(
+            Timers(clock, runtime=runtime),
+            Pool(clock, stuck_timeout=stuck_timeout, runtime=runtime),
+            LoopThread(runtime=runtime),
+        )
 
     def _join(
         self, context: Context | str | None, federation: Federation | None, *, replace: bool
@@ -122,28 +131,12 @@ class Bus:
         self._stand_in(None)
         try:
             if federation is not None:
-                self._contexts.use(federation)
+                self._engine.contexts.use(federation)
             if context is not None:
-                self._stand_in(self._contexts.enter(context, replace=replace))
+                self._stand_in(self._engine.contexts.enter(context, replace=replace))
         except BaseException:
             self.close(0.0)
             raise
-
-    def _make_services(self, stuck_timeout: float, dead_letters: DeadLetters) -> Services:
-        return Services(
-            clock=self._clock,
-            timers=Timers(self._clock, runtime=self._runtime),
-            pool=Pool(self._clock, stuck_timeout=stuck_timeout, runtime=self._runtime),
-            loop=LoopThread(runtime=self._runtime),
-            dead_letters=dead_letters,
-            in_turn=self._dispatcher.inline_lock.run,
-            changed=self._dispatcher.change,
-            rewrite=self._dispatcher.rewrite,
-            ended=self._roster.forget,
-            quiet=self._runtime.condition(),
-            runtime=self._runtime,
-            source=self._engine.source,
-        )
 
     # -- publishing --------------------------------------------------------------------------------
 
@@ -284,11 +277,11 @@ class Bus:
         *,
         pull: Any = None,
     ) -> Subscription[Any]:
-        self._life.check("subscribe")
+        self._lifecycle.check("subscribe")
         check_options(options)
         asked = self._isolated or bool(options.get("copy", False))
         # From a store each has an object of its own in any case.
-        settings = settings_for(options, pull=pull, copy=asked and self._engine.source is None)
+        settings = settings_for(options, pull=pull, copy=asked and self._services.source is None)
         meant = selector_for(
             what, topic=options.get("topic"), exact=bool(options.get("exact", False))
         )
@@ -306,7 +299,7 @@ class Bus:
             context=self._context,
         )
         lease = options.get("lease")
-        return self._roster.open(
+        request = SubscribeRequest(
             interest,
             settings,
             callback,
@@ -316,6 +309,7 @@ class Bus:
             pinned=bool(options.get("pinned", True)),
             engine=options.get("engine", "direct"),
         )
+        return self._subscriptions.open(request)
 
     @overload
     def on(
@@ -357,9 +351,9 @@ class Bus:
     def on(self, function: F, /) -> F: ...
     def on(self, what: Any, /, *, where: Any = None, **options: Any) -> Any:
         """Subscribe the decorated function; plain `@bus.on` reads the type from its annotation."""
-        found = annotated_type(what)
-        if found is not None:
-            self._open(found.type, callback_for(what), where, options)
+        annotated = annotated_type(what)
+        if annotated is not None:
+            self._open(annotated.type, callback_for(what), where, options)
             return what
 
         def register(function: F) -> F:
@@ -406,19 +400,13 @@ class Bus:
         options["ack"] = "manual"
         stream.subscription = self._open(what, stream.callback(), where, options)
         consumer = stream.subscription.consumer
-        weakref.finalize(stream, in_a_thread, self._roster.abandon, consumer).atexit = False
+        weakref.finalize(stream, in_a_thread, self._subscriptions.abandon, consumer).atexit = False
         return stream
 
     def advertise(self, what: Any, *, lease: float | timedelta | None = None) -> Advertisement:
         """Say that this bus is going to publish a type or on a topic; `health()` lists it."""
-        self._life.check("advertise")
-        if lease is not None:
-            seconds("lease", lease)
-        advertisement = Advertisement(self._roster, str(selector_for(what)))
-        self._roster.announce(advertisement)
-        if lease is not None:
-            advertisement.renew(lease)
-        return advertisement
+        self._lifecycle.check("advertise")
+        return self._engine.advertisements.announce(str(selector_for(what)), lease)
 
     def within(self, context: Context | str, *, replace: bool = False) -> Bus:
         """This bus as seen from a context, which is added if it is new; closing either closes both.
@@ -429,7 +417,7 @@ class Bus:
         self._dispatcher.home.check("within()")
         view = Bus.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._stand_in(self._contexts.enter(context, replace=replace))
+        view._stand_in(self._engine.contexts.enter(context, replace=replace))
         view._whole = self  # whoever has a view has the bus
         return view
 
@@ -441,7 +429,7 @@ class Bus:
     @property
     def federation(self) -> Federation | None:
         """The contexts of this bus, if it has any."""
-        return self._contexts.federation
+        return self._engine.contexts.federation
 
     # -- looking after it --------------------------------------------------------------------------
 
@@ -453,27 +441,32 @@ class Bus:
     def health(self) -> Health:
         """How the bus and its subscriptions are doing."""
         self._dispatcher.home.check("health()")
-        is_closed = self._life.state == "closed"
-        return health_of(self._roster, closed=is_closed, more=self._contexts.problems())
+        return health_of(
+            self._subscriptions,
+            is_closed=self._lifecycle.state == "closed",
+            advertised=self._engine.advertisements.names(),
+            context_problems=self._engine.contexts.problems(),
+        )
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all that was published is handled; False if that took too long."""
-        return wait_for_quiet(self._roster, timeout)
+        return self._lifecycle.flush(timeout)
 
     def close(self, timeout: float = 5.0) -> tuple[Undelivered, ...]:
         """Accept nothing more, deliver what is there, and say what could not be delivered."""
-        if self._life.state != "open":
+        lifecycle = self._lifecycle
+        if lifecycle.state != "open":
             return ()
-        self._roster.check_free("close()", *list(self._roster.mailboxes.values()))
-        self._life.state = "closing"
+        self._subscriptions.check_free("close()", *self._subscriptions.mailboxes)
+        lifecycle.state = "closing"
         self._publishing.drain(timeout)
-        undelivered = close_down(self._roster, timeout)
-        self._life.state = "closed"
+        undelivered = lifecycle.drain(timeout)
+        lifecycle.state = "closed"
         self._publishing.close()
         self._engine.close()
         self._finalizer()
-        for each in undelivered:
-            _log.warning("closed without delivering %s", each)
+        for loss in undelivered:
+            _log.warning("closed without delivering %s", loss)
         return undelivered
 
     def __enter__(self) -> Self:
@@ -490,4 +483,4 @@ class Bus:
 
     def __repr__(self) -> str:
         context = "" if self._context is None else f" in context {self._context!r}"
-        return f"<Bus {self.publisher!r} {self._engine.title}{context}, {self._life.state}>"
+        return f"<Bus {self.publisher!r} {self._engine.title}{context}, {self._lifecycle.state}>"

@@ -36,10 +36,8 @@ __all__ = ["BusContexts", "StoredContexts", "reason_of"]
 class BusContexts:
     """One federation per bus: given to it, or made from the first context that it sees."""
 
-    def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
-        self._dispatcher, self._clock = dispatcher, clock
-        self.letters: DeadLetters
-        dispatcher.translation_failed = self._astray
+    def __init__(self, dispatcher: Dispatcher, clock: Clock, letters: DeadLetters) -> None:
+        self._dispatcher, self._clock, self._letters = dispatcher, clock, letters
 
     @property
     def federation(self) -> Federation | None:
@@ -114,17 +112,19 @@ class BusContexts:
         """Contexts have come, gone or changed."""
         self._dispatcher.replan()
 
-    def _astray(self, entry: Entry, context: str, error: BaseException) -> None:
+    def translation_failed(self, entry: Entry, context: str, error: BaseException) -> None:
         """A function raised, so nobody in that context gets the event."""
         name, now = letter_name(context), self._clock.time()
-        self.letters.add(DeadLetter(entry, name, reason_of(error), error, 1, now))
+        self._letters.add(DeadLetter(entry, name, reason_of(error), error, 1, now))
 
 
 class StoredContexts(BusContexts):
     """The contexts of a bus over a store: each version is kept, with where it takes effect."""
 
-    def __init__(self, dispatcher: StoredDispatcher, clock: Clock, store: Store) -> None:
-        super().__init__(dispatcher, clock)
+    def __init__(
+        self, dispatcher: StoredDispatcher, clock: Clock, letters: DeadLetters, store: Store
+    ) -> None:
+        super().__init__(dispatcher, clock, letters)
         self._store, self._kept = store, set[str]()
         self._registry = dispatcher.registry
         self._history = ContextHistory(dispatcher.registry, self._function)
@@ -228,7 +228,7 @@ class StoredContexts(BusContexts):
         self._history.learn(versions, revision=revision)
         return versions
 
-    def _astray(self, entry: Entry, context: str, error: BaseException) -> None:
+    def translation_failed(self, entry: Entry, context: str, error: BaseException) -> None:
         """The same; several buses may find out, and one letter is enough."""
         stored, found = Stored(entry.position, record_of(entry)), TranslationFailed(context, error)
         burying = self._store.write(lambda tx: self._bury(tx, stored, found))

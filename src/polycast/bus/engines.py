@@ -1,4 +1,4 @@
-"""What a bus runs on: memory, or a store."""
+"""The parts of a bus, put together: in memory, over the store in a file, or at a broker."""
 
 from __future__ import annotations
 
@@ -6,36 +6,48 @@ import itertools
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 from polycast.broker.client.address import addresses_of, is_remote
 from polycast.bus.admission import admit, admit_shared
 from polycast.bus.bus_contexts import BusContexts, StoredContexts
 from polycast.bus.publisher import Publishing, StoredPublishing
 from polycast.bus.stored_dead_letters import StoredLetters
-from polycast.delivery import DeadLetters
+from polycast.delivery import DeadLetters, Services
+from polycast.delivery.callback_context import is_called_back
 from polycast.errors import BadOptionError
 from polycast.events.isolation import snapshot
-from polycast.log_reader.log_reader import Feed
+from polycast.log_reader.history import History
+from polycast.log_reader.log_reader import LogReader
 from polycast.routing import Dispatcher, StoredDispatcher
 from polycast.runtime import runtime_of
 from polycast.stores import Publisher, Recent, open_store
 from polycast.stores.urls import path_of
-from polycast.subscriptions.durable_registry import StoredRoster
-from polycast.subscriptions.heartbeat import Presence
-from polycast.subscriptions.retention_job import Keeping
-from polycast.subscriptions.subscription_registry import Roster
+from polycast.subscriptions.advertisements import Advertisements
+from polycast.subscriptions.dead_letter_replay import DeadLetterReplay
+from polycast.subscriptions.delivery_progress import MemoryProgress, StoreProgress
+from polycast.subscriptions.heartbeat import Heartbeat
+from polycast.subscriptions.leases import StoredLeases
+from polycast.subscriptions.mailbox_table import MailboxTable
+from polycast.subscriptions.memory_backend import MemoryBackend
+from polycast.subscriptions.retention_job import RetentionJob
+from polycast.subscriptions.store_backend import StoreBackend
+from polycast.subscriptions.subscription_registry import SubscriptionRegistry
+from polycast.subscriptions.watcher import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
-    from polycast.delivery import Timers
+    from polycast.delivery import LoopThread, Mailbox, Pool, Timers
     from polycast.runtime import Runtime
     from polycast.stores import Retention, Store
     from polycast.typesystem import Registry
 
-__all__ = ["Engine", "EngineOptions", "engine_for"]
+__all__ = ["Engine", "EngineOptions", "Setting", "StoreEngine", "Workers", "engine_for"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,40 +68,43 @@ class EngineOptions:
     isolated: bool = False
 
 
-class Engine:
-    """A bus in memory."""
+class Workers(NamedTuple):
+    """The threads of a bus: those of its timers, its callbacks, and its event loop."""
 
-    title = "in memory"
+    timers: Timers
+    pool: Pool
+    loop: LoopThread
+    threaded: bool = True
+
+
+class Setting(NamedTuple):
+    """What a bus passes to its engine."""
+
+    options: EngineOptions
+    registry: Registry
+    workers: Callable[[Clock, Runtime], Workers]
+    owner: Callable[[], object]
+    """Returns the bus, if it is still there."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """The parts of a bus, as its interface uses them."""
+
+    title: str
     clock: Clock
     bind: Callable[[type], object]  # admits a type that is subscribed to
-    source: Feed | None = None
-    roster: Roster
+    dispatcher: Dispatcher
+    services: Services
+    subscriptions: SubscriptionRegistry
+    advertisements: Advertisements
+    publishing: Publishing
     contexts: BusContexts
 
-    def __init__(self, options: EngineOptions, clock: Clock, registry: Registry) -> None:
-        self._options, self.clock = options, clock
-        log = Recent(options.history) if options.history else None
-        publisher = Publisher(options.publisher, next(_epochs))
-        self.dispatcher = Dispatcher(
-            publisher,
-            clock=clock,
-            log=log,
-            admit=admit(registry),
-            snapshot=partial(snapshot, registry=registry),
-            isolated=options.isolated,
-            runtime=runtime_of(clock),
-        )
-        self.roster = Roster(self.dispatcher, log)
-        self.publishing = Publishing(self.dispatcher, clock)
-        self.contexts = BusContexts(self.dispatcher, clock)
-        self.bind = registry.bind
-
-    def letters(self) -> DeadLetters:
-        """Where dead letters are kept."""
-        return DeadLetters(keep=self._options.dead_letters, post=self.roster.replay)
-
-    def start(self, timers: Timers) -> None:
-        """The bus is whole."""
+    @property
+    def progress(self) -> MemoryProgress | StoreProgress:
+        """How far events have got to the subscriptions."""
+        return self.subscriptions.progress
 
     def close(self) -> None:
         """The bus is closed."""
@@ -98,117 +113,256 @@ class Engine:
         """Nobody has the bus any more, and nobody closed it."""
 
 
-class StoredEngine(Engine):
-    """A bus over a store."""
+@dataclass(slots=True)
+class StoreEngine(Engine):
+    """The same over a store."""
 
-    def __init__(self, options: EngineOptions, clock: Clock, registry: Registry) -> None:
-        if options.history:
-            accepted = "nothing: a durable bus keeps all events, as long as retention= lets it"
-            raise BadOptionError("history", options.history, accepted=accepted)
-        self.store, self.clock = self._open_store(options, clock)
-        try:
-            self._open(options, self.clock, registry, runtime_of(clock))
-        except BaseException:
-            self.store.close()
-            raise
-
-    def _open_store(self, options: EngineOptions, clock: Clock) -> tuple[Store, Clock]:
-        """The store, and the clock by which all who have it go."""
-        path = path_of(options.url)
-        assert path is not None
-        self.title = f"over {path}"
-        return open_store(path, clock=clock), clock
-
-    def _open(
-        self, options: EngineOptions, clock: Clock, registry: Registry, runtime: Runtime
-    ) -> None:
-        store, self._clock = self.store, clock
-        if options.retention is not None:
-            options.retention.keep_in(store)
-        self.presence = Presence(
-            store, options.publisher, clock, heartbeat_timeout=options.heartbeat_timeout
-        )
-        dispatcher = StoredDispatcher(
-            Publisher(options.publisher, self.presence.bus.epoch, durable=True),
-            clock=clock,
-            admit=admit_shared(registry),
-            store=store,
-            registry=registry,
-            within=options.publish_timeout,
-            runtime=runtime,
-        )
-        self.source = Feed(store, dispatcher)
-        self.dispatcher = dispatcher
-        self.roster = StoredRoster(dispatcher, store, self.source, self.presence)
-        self.publishing = StoredPublishing(dispatcher, clock)
-        contexts = StoredContexts(dispatcher, clock, store)
-        self.roster.watch.also = contexts.look
-        self.roster.settle_contexts = contexts.settle
-        self.contexts = contexts
-        self.bind = _bind_shared(registry)
-        self._letters = StoredLetters(store, dispatcher, self.roster, clock)
-
-    def letters(self) -> DeadLetters:
-        """Those in the store."""
-        return self._letters
-
-    def start(self, timers: Timers) -> None:
-        """Tell the store that this bus lives, and let go of what need not be kept."""
-        self.presence.keep(timers)
-        pool, move_on = self.roster.services.pool, self.roster.move_on
-        self._keeping = Keeping(self.store, self._clock, timers, pool, move_on)
+    store: Store
+    source: LogReader
+    heartbeat: Heartbeat
+    retention: RetentionJob
 
     def close(self) -> None:
-        """Say goodbye, and let go of the file."""
-        assert self.source is not None
-        self._keeping.close()
+        """Say goodbye, and close the file or the connection."""
+        self.retention.close()
         self.source.close()
-        self.presence.close()
+        self.heartbeat.close()
         self.store.close()
 
     def abandon(self) -> None:
         """Stop the threads; whoever comes next finds a bus that has died."""
-        assert self.source is not None
         self.source.close(0.0)
         self.store.close()
 
 
-class RemoteEngine(StoredEngine):
-    """A bus over the store of a broker."""
+def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
+    """Put a bus in memory together."""
+    options, registry = setting.options, setting.registry
+    backend: MemoryBackend  # some parts are made after those that call them
+    contexts: BusContexts
+    log = Recent(options.history) if options.history else None
+    dispatcher = Dispatcher(
+        Publisher(options.publisher, next(_epochs)),
+        clock=clock,
+        log=log,
+        admit=admit(registry),
+        snapshot=partial(snapshot, registry=registry),
+        isolated=options.isolated,
+        runtime=runtime,
+        translation_failed=_later(lambda: contexts.translation_failed),
+    )
+    mailboxes = MailboxTable(dispatcher)
+    history = History(dispatcher, log)
+    replay = DeadLetterReplay(mailboxes, history, clock).replay
+    services = _services(
+        dispatcher,
+        setting.workers(clock, runtime),
+        DeadLetters(keep=options.dead_letters, post=replay),
+        ended=_later(lambda: backend.forget),
+    )
+    backend = MemoryBackend(dispatcher, services, mailboxes, history)
+    contexts = BusContexts(dispatcher, clock, services.dead_letters)
+    progress = MemoryProgress(dispatcher)
+    subscriptions = SubscriptionRegistry(
+        dispatcher, services, mailboxes, backend, progress, setting.owner
+    )
+    return Engine(
+        "in memory",
+        clock,
+        registry.bind,
+        dispatcher,
+        services,
+        subscriptions,
+        Advertisements(services.timers, clock, check_free=subscriptions.check_free),
+        Publishing(dispatcher, clock),
+        contexts,
+    )
 
-    def _open_store(self, options: EngineOptions, clock: Clock) -> tuple[Store, Clock]:
-        from polycast.broker.client.client_connection import ConnectionOptions
-        from polycast.broker.client.remote_store import RemoteStore  # loaded only where it is used
-        from polycast.broker.wire.security import client_context
 
-        self.title = f"at {options.url}"
-        addresses = addresses_of(options.url)
-        # What the system trusts is read only where it is asked; that takes a while.
-        has_tls = options.tls is not None or any(each.is_secure for each in addresses)
-        remote = ConnectionOptions(
-            addresses,
-            token=options.token or os.environ.get("POLYCAST_TOKEN") or None,
-            tls=client_context(options.tls) if has_tls else None,
-            program=options.publisher,
-            within=options.connect_timeout,
-            allow_plain_token=options.allow_plain_token,
-        )
-        store = RemoteStore(remote, clock=clock)
-        return store, store.clock
+def store_engine(
+    setting: Setting, store: Store, clock: Clock, runtime: Runtime, title: str
+) -> StoreEngine:
+    """Put a bus over a store together."""
+    options, registry = setting.options, setting.registry
+    services: Services  # some parts are made after those that call them
+    backend: StoreBackend
+    leases: StoredLeases
+    contexts: StoredContexts
+    watcher: Watcher
+    progress: StoreProgress
+    if options.retention is not None:
+        options.retention.keep_in(store)
+    workers = setting.workers(clock, runtime)
+    heartbeat = Heartbeat(
+        store,
+        options.publisher,
+        clock,
+        workers.timers,
+        heartbeat_timeout=options.heartbeat_timeout,
+        revived=_later(lambda: backend.rejoin),
+        clock_stepped=_later(lambda: leases.follow_clock),
+    )
+    dispatcher = StoredDispatcher(
+        Publisher(options.publisher, heartbeat.bus.epoch, durable=True),
+        clock=clock,
+        admit=admit_shared(registry),
+        store=store,
+        registry=registry,
+        within=options.publish_timeout,
+        runtime=runtime,
+        kept_locks=_later(lambda: backend.locks),
+        is_called_back=lambda: is_called_back(services),
+        translation_failed=_later(lambda: contexts.translation_failed),
+    )
+    reader = LogReader(store, dispatcher, look=_later(lambda: watcher.look))
+    mailboxes = MailboxTable(dispatcher)
+    replay = DeadLetterReplay(mailboxes, History(dispatcher, None), clock).replay
+    letters = StoredLetters(
+        store,
+        dispatcher,
+        clock,
+        post=replay,
+        mailboxes=mailboxes,
+        wait_until_brought=_later(lambda: progress.wait_until_brought),
+    )
+    services = _services(
+        dispatcher,
+        workers,
+        letters,
+        ended=_later(lambda: backend.forget),
+        source=reader,
+    )
+    leases = StoredLeases(store, clock, heartbeat.detector, mailboxes)
+    backend = StoreBackend(store, dispatcher, reader, heartbeat, services, mailboxes, leases)
+    contexts = StoredContexts(dispatcher, clock, letters, store)
+    watcher = Watcher(
+        store,
+        reader,
+        heartbeat,
+        services,
+        mailboxes,
+        backend,
+        look_at_contexts=contexts.look,
+    )
+    progress = StoreProgress(
+        store,
+        reader,
+        dispatcher,
+        mailboxes,
+        letters,
+        bus=lambda: heartbeat.bus.id,
+        has_seen_all=watcher.has_seen_all,
+        settle_contexts=contexts.settle,
+    )
+    subscriptions = SubscriptionRegistry(
+        dispatcher, services, mailboxes, backend, progress, setting.owner
+    )
+    engine = StoreEngine(
+        title,
+        clock,
+        _bind_shared(registry),
+        dispatcher,
+        services,
+        subscriptions,
+        Advertisements(
+            workers.timers,
+            clock,
+            check_free=subscriptions.check_free,
+            store=store,
+            bus=lambda: heartbeat.bus.id,
+        ),
+        StoredPublishing(dispatcher, clock),
+        contexts,
+        store,
+        reader,
+        heartbeat,
+        RetentionJob(store, services, mailboxes),
+    )
+    heartbeat.start()
+    engine.retention.start()
+    return engine
 
 
-def engine_for(options: EngineOptions, clock: Clock, registry: Registry) -> Engine:
-    """What the URL of a bus means."""
-    if is_remote(options.url):
-        return RemoteEngine(options, clock, registry)
-    make = Engine if path_of(options.url) is None else StoredEngine
-    return make(options, clock, registry)
+def _services(
+    dispatcher: Dispatcher,
+    workers: Workers,
+    dead_letters: DeadLetters,
+    *,
+    ended: Callable[[Mailbox], None],
+    source: LogReader | None = None,
+) -> Services:
+    """What all mailboxes of a bus share."""
+    return Services(
+        clock=dispatcher.clock,
+        timers=workers.timers,
+        pool=workers.pool,
+        loop=workers.loop,
+        dead_letters=dead_letters,
+        in_turn=dispatcher.inline_lock.run,
+        changed=dispatcher.change,
+        rewrite=dispatcher.rewrite,
+        ended=ended,
+        quiet=dispatcher.runtime.condition(),
+        runtime=dispatcher.runtime,
+        threaded=workers.threaded,
+        source=source,
+    )
+
+
+def _open_store(options: EngineOptions, clock: Clock) -> tuple[Store, Clock, str]:
+    """Open the store of a URL; return the clock of all who have it, too, and where it is."""
+    if not is_remote(options.url):
+        path = path_of(options.url)
+        assert path is not None
+        return open_store(path, clock=clock), clock, f"over {path}"
+    from polycast.broker.client.client_connection import ConnectionOptions
+    from polycast.broker.client.remote_store import RemoteStore  # loaded only where it is used
+    from polycast.broker.wire.security import client_context
+
+    addresses = addresses_of(options.url)
+    # What the system trusts is read only where it is asked; that takes a while.
+    has_tls = options.tls is not None or any(address.is_secure for address in addresses)
+    remote = ConnectionOptions(
+        addresses,
+        token=options.token or os.environ.get("POLYCAST_TOKEN") or None,
+        tls=client_context(options.tls) if has_tls else None,
+        program=options.publisher,
+        within=options.connect_timeout,
+        allow_plain_token=options.allow_plain_token,
+    )
+    store = RemoteStore(remote, clock=clock)
+    return store, store.clock, f"at {options.url}"
+
+
+def engine_for(setting: Setting, clock: Clock) -> Engine:
+    """Put a bus together as its URL says."""
+    options, runtime = setting.options, runtime_of(clock)
+    if not is_remote(options.url) and path_of(options.url) is None:
+        return memory_engine(setting, clock, runtime)
+    if options.history:
+        accepted = "nothing: a durable bus keeps all events, as long as retention= lets it"
+        raise BadOptionError("history", options.history, accepted=accepted)
+    store, clock, title = _open_store(options, clock)
+    try:
+        return store_engine(setting, store, clock, runtime, title)
+    except BaseException:
+        store.close()
+        raise
 
 
 def _bind_shared(registry: Registry) -> Callable[[type], object]:
     """Binds a type that is subscribed to; anybody's, but one that others can name."""
     admitted = admit_shared(registry)
     return lambda cls: None if cls is object else admitted(cls)
+
+
+def _later(method: Callable[[], Callable[P, T]]) -> Callable[P, T]:
+    """Return a stand-in for a method of a part that is made after the one that calls it."""
+
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        return method()(*arguments, **options)
+
+    return call
 
 
 _epochs = itertools.count(1)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from polycast.bus.lifecycle import stop_threads, wait_for_quiet
+from polycast.bus.lifecycle import stop_threads
 from polycast.errors import PolycastError
 from polycast.forks import in_child
 from polycast.plain_text import log_of
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from polycast.bus.bus import Bus
     from polycast.bus.engines import Engine
-    from polycast.bus.lifecycle import Life
-    from polycast.subscriptions.subscription_registry import Roster
+    from polycast.bus.lifecycle import Lifecycle
+    from polycast.subscriptions.mailbox_table import MailboxTable
 
 __all__ = ["close_at_exit", "let_go"]
 
@@ -74,7 +74,7 @@ in_child(_forget)
 
 def _close_all() -> None:
     deadline = time.monotonic() + WITHIN
-    buses = [bus for bus in list(_open) if bus._life.state == "open"]
+    buses = [bus for bus in list(_open) if bus._lifecycle.state == "open"]
     if buses:
         _close_these(buses, deadline)
     for draining in list(_let_go):
@@ -119,12 +119,12 @@ def _close(bus: Bus, timeout: float) -> str:
     """Close one that was left open; what is said of it."""
     text = _title(bus)
     try:
-        left = sum(each.events for each in bus.close(timeout))
+        left = sum(undelivered.events for undelivered in bus.close(timeout))
     except Exception:  # the others are still to be closed
         _log.exception("%s; closing it failed", text)
         return text
     # Those in memory end with the program.
-    letters = 0 if bus._services.source is not None else len(bus.dead_letters())
+    letters = 0 if bus._engine.services.source is not None else len(bus.dead_letters())
     if left or letters:
         text += f": {left} events were not delivered, and {letters} dead letters end with it"
         _log.warning("%s", text)
@@ -134,50 +134,45 @@ def _close(bus: Bus, timeout: float) -> str:
 # -- before the program ends -----------------------------------------------------------------------
 
 
-def let_go(engine: Engine, roster: Roster, life: Life, title: str) -> None:
+def let_go(engine: Engine, lifecycle: Lifecycle, title: str) -> None:
     """Nobody has a bus any more: what waits in it is delivered before its threads end."""
-    if life.is_elsewhere:
+    if lifecycle.is_elsewhere:
         return
-    services = roster.services
+    services, mailboxes = engine.services, engine.subscriptions.mailboxes
     # Whether a store has more cannot be asked here: this may be any thread, at any time.
-    may_wait = services.source is not None and bool(roster.mailboxes)
-    if life.state == "open" and services.threaded and (may_wait or _is_busy(roster)):
-        tell = partial(_tell_of, roster, title)
-        draining = threading.Thread(target=_drain, args=(engine, roster, tell), daemon=True)
+    may_wait = services.source is not None and len(mailboxes) > 0
+    if lifecycle.state == "open" and services.threaded and (may_wait or _is_busy(mailboxes)):
+        tell = partial(_tell_of, mailboxes, title)
+        draining = threading.Thread(target=_drain, args=(engine, lifecycle, tell), daemon=True)
         _let_go[draining] = tell
         with suppress(RuntimeError):  # the interpreter ends, and starts no threads any more
             draining.start()
             return
-    _stop(engine, roster)
+    stop_threads(engine)
 
 
-def _is_busy(roster: Roster) -> bool:
-    return any(not box.is_idle() for box in list(roster.mailboxes.values()))
+def _is_busy(mailboxes: MailboxTable) -> bool:
+    return any(not mailbox.is_idle() for mailbox in mailboxes)
 
 
-def _drain(engine: Engine, roster: Roster, tell: Callable[[], None]) -> None:
+def _drain(engine: Engine, lifecycle: Lifecycle, tell: Callable[[], None]) -> None:
     """What waits in a bus is delivered, or counted; in a thread of its own."""
+    mailboxes, progress = engine.subscriptions.mailboxes, engine.progress
     try:
         with suppress(PolycastError):
-            waits = _is_busy(roster) or not roster.is_caught_up(*roster.awaited())
-            if not wait_for_quiet(roster, DRAINED_WITHIN) or waits:
+            waits = _is_busy(mailboxes) or not progress.is_caught_up(*progress.awaited())
+            if not lifecycle.flush(DRAINED_WITHIN) or waits:
                 tell()
     finally:
-        _stop(engine, roster)
+        stop_threads(engine)
         _let_go.pop(threading.current_thread(), None)
 
 
-def _tell_of(roster: Roster, title: str) -> None:
+def _tell_of(mailboxes: MailboxTable, title: str) -> None:
     """What there is to say of a bus that was let go of."""
-    boxes = list(roster.mailboxes.values())
-    left = sum(len(box.backlog) + len(box.in_flight) + len(box.delayed) for box in boxes)
+    left = sum(len(box.backlog) + len(box.in_flight) + len(box.delayed) for box in mailboxes)
     text = f"{title} was let go of before it was closed; use `with pc.Bus() as bus:`"
     if left:
         text += f": {left} events were not delivered"
         _log.warning("%s", text)
     warnings.warn(text, ResourceWarning, stacklevel=1)
-
-
-def _stop(engine: Engine, roster: Roster) -> None:
-    services = roster.services
-    stop_threads(engine, services.timers, services.pool, services.loop)

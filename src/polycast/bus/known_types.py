@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.bus.engines import StoredEngine
+from polycast.bus.engines import StoreEngine
 from polycast.errors import BadOptionError
 from polycast.events import JSON
 
@@ -20,7 +20,7 @@ class NamedTypes:
 
     def __init__(self, bus: Bus) -> None:
         engine = bus._engine
-        if not isinstance(engine, StoredEngine):
+        if not isinstance(engine, StoreEngine):
             raise BadOptionError("bus", bus, accepted="a bus over a store or a broker")
         self._store = engine.store
         self.registry: Registry = bus._registry
@@ -29,8 +29,8 @@ class NamedTypes:
     def learn(self) -> None:
         """Know all that the store describes by now."""
         with self._store.view() as view:
-            for each in view.descriptions():
-                self.registry.add(each)
+            for description in view.descriptions():
+                self.registry.add(description)
 
     def description(self, name: str) -> Description | None:
         """The newest description of a name."""

@@ -22,16 +22,19 @@ from polycast.routing.search import place_of
 from polycast.routing.translation import TranslationFailed, context_of_letter, reason_of
 from polycast.stores import Flight, Stored
 from polycast.stores.claims import OUTLIVING, outliving
+from polycast.subscriptions.mailbox_table import is_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Future
 
     from polycast.config import Clock
     from polycast.events import Record, Root
     from polycast.routing import StoredDispatcher
     from polycast.stores import Letter, Store, StoredSubscription, Transaction
-    from polycast.subscriptions.durable_registry import StoredRoster
+    from polycast.subscriptions.mailbox_table import MailboxTable
+
+    Replay = Callable[[list[DeadLetter]], tuple[list[DeadLetter], list[DeadLetter]]]
 
 __all__ = ["StoredLetters", "fly_again"]
 
@@ -43,11 +46,18 @@ class StoredLetters(DeadLetters):
     """All dead letters of a store, whichever bus they come from; kept until they are purged."""
 
     def __init__(
-        self, store: Store, dispatcher: StoredDispatcher, roster: StoredRoster, clock: Clock
+        self,
+        store: Store,
+        dispatcher: StoredDispatcher,
+        clock: Clock,
+        *,
+        post: Replay,
+        mailboxes: MailboxTable,
+        wait_until_brought: Callable[[int], None],
     ) -> None:
-        super().__init__(keep=0, post=roster.replay)
-        self._store, self._dispatcher = store, dispatcher
-        self._roster, self._clock = roster, clock
+        super().__init__(keep=0, post=post)
+        self._store, self._dispatcher, self._clock = store, dispatcher, clock
+        self._mailboxes, self._wait_until_brought = mailboxes, wait_until_brought
         self._burying: set[Future[None]] = set()
 
     def __len__(self) -> int:
@@ -112,14 +122,16 @@ class StoredLetters(DeadLetters):
         return len(flown | went)
 
     def _is_for_here(self, letter: DeadLetter) -> bool:
+        """Whether it is of a context, or of a subscription here that the store does not know."""
+        mailbox = self._mailboxes.get(letter.subscription)
         is_of_context = context_of_letter(letter.subscription) is not None
-        return is_of_context or self._roster.has_unnamed(letter)
+        return is_of_context or (mailbox is not None and not is_kept(mailbox))
 
     def _root_of(self, letter: DeadLetter) -> Root | None:
         """What an event that could not leave its context is in the root now; else why not."""
         if not _is_stuck(letter):
             return None
-        self._roster.wait_until_brought(letter.position)
+        self._wait_until_brought(letter.position)
         try:
             return self._dispatcher.root_now(Stored(letter.position, record_of(letter.entry)))
         except TranslationFailed as found:

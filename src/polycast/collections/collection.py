@@ -333,7 +333,7 @@ class DACollection(Collection[E], Generic[E]):
 
     def _place(self) -> tuple[int, str | None]:
         """Which bus, and in which context of it."""
-        return id(self._bus._roster), self._bus._context
+        return id(self._bus._subscriptions), self._bus._context
 
     def __hash__(self) -> int:
         return hash((self._place(), self._selector))

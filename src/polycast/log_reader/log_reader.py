@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polycast.routing.recipients import Recipients
     from polycast.stores import Entry, Store, Stored, StoredRoute
 
-__all__ = ["Feed"]
+__all__ = ["LogReader"]
 
 BATCH = 500  # records read at a time
 MUCH = 2_000_000  # bytes read at a time, about
@@ -46,15 +46,18 @@ class Wants(NamedTuple):
 NEAR = Wants("", Coverage(0))  # nothing is left out
 
 
-class Feed:
+class LogReader:
     """One thread that reads. It alone decides when a mailbox that was behind is so no more.
 
     What is new it brings in two lines: along the log, to those in the plan; and along what the
     pipeline has routed, to those that have a route.
     """
 
-    def __init__(self, store: Store, dispatcher: StoredDispatcher) -> None:
+    def __init__(
+        self, store: Store, dispatcher: StoredDispatcher, *, look: Callable[[], None]
+    ) -> None:
         self._store, self._dispatcher = store, dispatcher
+        self._look = look  # sees what others have changed in the store
         self._stretches = Stretches(store)
         self._bell = dispatcher.runtime.event()
         self._lock = dispatcher.runtime.rlock()
@@ -70,11 +73,10 @@ class Feed:
         self._thread: threading.Thread | None = None
         self._closed = False
         self.failure: Exception | None = None
-        self.look: Callable[[], None] = lambda: None  # at what others have changed in the store
         store.watch(self.ring)
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether anybody has asked for anything."""
         return self._thread is not None
 
@@ -88,7 +90,8 @@ class Feed:
         with self._lock:
             if self._thread is None and not self._closed:
                 self._dispatcher.routed = self._store.newest() + 1
-                self._thread = self._dispatcher.runtime.thread(self._run, name="polycast-feed")
+                runtime = self._dispatcher.runtime
+                self._thread = runtime.thread(self._run, name="polycast-log-reader")
                 self._thread.start()
 
     def ring(self) -> None:
@@ -145,7 +148,7 @@ class Feed:
                 del self._boxes[mailbox.route.number]
 
     def move(self, mailbox: Mailbox, route: StoredRoute | None) -> None:
-        """Bring it what is new in the other line, from its place on. In the thread of the feed."""
+        """Bring it what is new in the other line, from its place on. In the reader's thread."""
         mailbox.fall_behind(self.position_of(mailbox))
         self._dispatcher.remove(mailbox)
         self.leave(mailbox)
@@ -210,7 +213,7 @@ class Feed:
     def _read_new(self) -> bool:
         dispatcher = self._dispatcher
         batch = self._skipped() or self._store.news(dispatcher.routed, limit=BATCH, size=MUCH)
-        self.look()
+        self._look()
         for stored in batch.entries:
             if self._closed:
                 return False
@@ -259,7 +262,7 @@ class Feed:
         piece = self._stretches.known(position)
         if piece is None:
             piece = self._stretches.load(position)
-            self.look()
+            self._look()
         return piece
 
     def _let_ask(self, piece: Piece) -> None:
@@ -401,7 +404,7 @@ class Feed:
             wanted_by=self._wants.get(mailbox, NEAR).key or None,
             size=MUCH,
         )
-        self.look()
+        self._look()
         return self.wanted(mailbox, batch.entries), batch.upto
 
     def _taken(
@@ -421,7 +424,7 @@ class Feed:
                 break
             piece = self._piece_at(start)
         records, readable = self._records(positions)
-        self.look()
+        self._look()
         meant = set(positions)
         records = [each for each in records if each.position in meant]
         upto = start if readable is None else readable

@@ -69,6 +69,7 @@ class Dispatcher(Posting):
         snapshot: Callable[[Any], Callable[[], Any] | None] = lambda event: None,
         isolated: bool = False,
         runtime: Runtime = SYSTEM,
+        translation_failed: Callable[[Entry, str, BaseException], None] = lambda *_: None,
     ) -> None:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             raise NotAvailableError(
@@ -76,7 +77,7 @@ class Dispatcher(Posting):
                 why="its turn-taking relies on the GIL (see polycast/routing/publish_codegen.py)",
                 instead="Run it with the ordinary build of Python, or with PYTHON_GIL=1",
             )
-        super().__init__()
+        super().__init__(translation_failed)
         self.home, self.runtime = Home(), runtime
         self.publisher, self.clock, self.log, self.admit = publisher, clock, log, admit
         self.plan, self.inline_lock = Plan(), InlineLock(runtime.lock)

@@ -130,10 +130,10 @@ class Posting:
     snapshot: Callable[[Any], Own]
     isolated: bool
 
-    def __init__(self) -> None:
+    def __init__(self, translation_failed: Callable[[Entry, str, BaseException], None]) -> None:
         BUSES.add(self)
         self.translation = ContextTranslation()
-        self.translation_failed: Callable[[Entry, str, BaseException], None] = lambda *_: None
+        self.translation_failed = translation_failed
         """Told of an event that a function kept from getting to a context."""
         self._retried: OrderedDict[Identity, Receipt] = OrderedDict()
         # Emptied when the plan changes, and by a full collection: it would keep classes alive.

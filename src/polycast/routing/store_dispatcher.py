@@ -49,8 +49,18 @@ class StoredDispatcher(Dispatcher):
         registry: Registry,
         within: float,
         runtime: Runtime = SYSTEM,
+        kept_locks: Callable[[], list[Any]] = list,
+        is_called_back: Callable[[], bool] = bool,
+        translation_failed: Callable[[Entry, str, BaseException], None] = lambda *_: None,
     ) -> None:
-        super().__init__(publisher, clock=clock, log=None, admit=admit, runtime=runtime)
+        super().__init__(
+            publisher,
+            clock=clock,
+            log=None,
+            admit=admit,
+            runtime=runtime,
+            translation_failed=translation_failed,
+        )
         self.store, self.registry = store, registry
         self.newest = store.newest
         self._learnt = 0  # descriptions of the store
@@ -59,12 +69,12 @@ class StoredDispatcher(Dispatcher):
         self._found_at: object = None  # the version of the plan, and of what ABCs say
         self.routed = 1  # all before this position has been brought to who wants it
         self.advanced = runtime.condition()
-        self.kept_locks: Callable[[], list[Any]] = list  # of that of which the store is told
-        self.publishing = StorePublisher(self, store, registry, within)
+        self._kept_locks = kept_locks  # of that of which the store is told
+        self.publishing = StorePublisher(self, store, registry, within, is_called_back)
 
     def locks(self) -> list[Any]:
         """As any; the store may need what this thread has of durable subscriptions and groups."""
-        return [*super().locks(), *self.publishing.locks(), *self.kept_locks()]
+        return [*super().locks(), *self.publishing.locks(), *self._kept_locks()]
 
     @property
     def passed_on(self) -> int:

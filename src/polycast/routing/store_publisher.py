@@ -65,7 +65,12 @@ class StorePublisher:
     """Appends what is published on a bus; positions are the log's."""
 
     def __init__(
-        self, router: StoredDispatcher, store: Store, registry: Registry, within: float
+        self,
+        router: StoredDispatcher,
+        store: Store,
+        registry: Registry,
+        within: float,
+        is_called_back: Callable[[], bool],
     ) -> None:
         self._router, self._store, self._registry = router, store, registry
         self.publisher = router.publisher
@@ -74,7 +79,7 @@ class StorePublisher:
         self._given = 0  # the last sequence
         self._in_line = router.runtime.rlock()  # who has it takes a sequence and submits
         self._described = 0  # descriptions that the store was told, in the order they came
-        self.is_called_back: Callable[[], bool] = bool  # whether a callback publishes
+        self._is_called_back = is_called_back  # whether a callback publishes
         self._passed_on = CallbackPublications(router.advanced)
 
     def locks(self) -> list[Any]:
@@ -138,7 +143,7 @@ class StorePublisher:
                 for number, each in astray.items()
             ]
             positions, waiting = self.queue.put(runs, strays, counted=not waits)
-        if self.is_called_back():
+        if self._is_called_back():
             self._passed_on.begin(positions)
         return Submission(self.publisher, runs, positions, waiting)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 GROUPS = "group:"  # what the names of groups that are not durable begin with
 ANYWHERE = 1 << 62  # a position that no log has
-__all__ = ["GROUPS", "Attachment", "Request", "kept_name", "rest_of_lease"]
+__all__ = ["GROUPS", "AttachRequest", "Attachment", "kept_name", "rest_of_lease"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AttachRequest:
     """What somebody wants to attach to; `attach` is done in one transaction."""
 
     interest: Interest
@@ -66,8 +66,8 @@ class Request:
         lease = None if is_group else self.lease  # each member of a group has its own
         until = None if lease is None else self.clock.time() + lease
         definition = definition_of(self.interest, lease=lease)
-        for each in self._descriptions():
-            tx.describe(each)
+        for description in self._descriptions():
+            tx.describe(description)
         if known is None:
             start = tx.newest() + 1 if self.start is None else self.start
             durable = self.interest.durable is not None
@@ -116,7 +116,8 @@ class Request:
         """What others have to know of its types."""
         if not self.describes:
             return []
-        return [each for cls in self.interest.selector.types for each in describe_all(cls)]
+        types = self.interest.selector.types
+        return [description for cls in types for description in describe_all(cls)]
 
     def reroute(self, tx: Transaction) -> StoredRoute | None:
         """Have the pipeline route for it, or not; how it is routed is not part of what it is."""
@@ -169,10 +170,10 @@ class Request:
 def _by_cursor(tx: Transaction, kept: StoredSubscription) -> StoredSubscription:
     """What was a group goes on with a cursor: after all that was done, and the rest in flight."""
     flights = tx.flights(kept.name)
-    done = [each.position for each in flights if each.done]
+    done = [flight.position for flight in flights if flight.done]
     if not done:
         return kept
-    known = {each.position for each in flights}
+    known = {flight.position for flight in flights}
     after = max(done) + 1
     tx.land(kept.name, done)
     tx.fly([Flight(kept.name, at) for at in range(kept.cursor, after) if at not in known])

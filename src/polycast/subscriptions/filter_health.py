@@ -31,13 +31,13 @@ def vain_filters(
     store: Store, dispatcher: StoredDispatcher, boxes: Iterable[Mailbox]
 ) -> Iterator[str]:
     """Which of those that a broker or the pipeline asks failed for all events of late."""
-    afar = [each for each in boxes if store.is_remote or each.route is not None]
-    silent = [each for each in afar if not each.vain()]  # of the others it is known here
+    afar = [box for box in boxes if store.is_remote or box.route is not None]
+    silent = [box for box in afar if not box.vain()]  # of the others it is known here
     parts = [(box, interest, part) for box in silent for interest, part in _parts(box)]
     if not parts:
         return
     late = _Late(store, dispatcher)
-    for box, interest, part in sorted(parts, key=lambda each: each[0].counts.delivered):
+    for box, interest, part in sorted(parts, key=lambda part: part[0].counts.delivered):
         trials = late.tried(interest, part)
         if trials.are_vain:
             text = f"fails where events come from, so it gets nothing: of those of late {trials}"

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Literal
 
+from polycast.metrics import Counts
 from polycast.plain_text import plain
 
 if TYPE_CHECKING:
-    from polycast.metrics import Counts
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["Health", "PipelineHealth", "StuckCallback", "SubscriptionHealth", "Undelivered"]
+    from polycast.delivery import DeadLetters, Mailbox, Services
+    from polycast.subscriptions.subscription_registry import SubscriptionRegistry
+
+__all__ = [
+    "Health",
+    "PipelineHealth",
+    "StuckCallback",
+    "SubscriptionHealth",
+    "Undelivered",
+    "health_of",
+]
 
 STILL = 10.0  # seconds without a step, after which it is told
 
@@ -97,3 +110,98 @@ class Health:
     def __str__(self) -> str:
         head = f"{self.state}: {self.published} published, {len(self.subscriptions)} subscriptions"
         return "\n".join([head, *(f"- {plain(problem)}" for problem in self.problems)])
+
+
+def health_of(
+    subscriptions: SubscriptionRegistry,
+    *,
+    is_closed: bool,
+    advertised: Iterable[str],
+    context_problems: Iterable[str],
+) -> Health:
+    """Examine a bus."""
+    progress, services = subscriptions.progress, subscriptions.services
+    mailboxes = list(subscriptions.mailboxes)
+    counted = [*mailboxes, *subscriptions.mailboxes.cut_off]
+    stuck = tuple(_stuck(mailboxes, services))
+    return Health(
+        state="closed" if is_closed else "open",
+        published=progress.published(),
+        subscriptions=tuple(_subscription(mailbox) for mailbox in mailboxes),
+        advertised=tuple(advertised),
+        stuck=stuck,
+        dead_letters=len(services.dead_letters),
+        counts=reduce(add, (mailbox.counts for mailbox in counted), Counts()),
+        problems=(*_problems(subscriptions, mailboxes, stuck), *context_problems),
+        pipeline=progress.pipeline(),
+    )
+
+
+def _subscription(mailbox: Mailbox) -> SubscriptionHealth:
+    state = "paused" if mailbox.paused else "detached" if mailbox.is_detached() else "active"
+    return SubscriptionHealth(
+        mailbox.name,
+        state,
+        len(mailbox.backlog),
+        len(mailbox.in_flight) + len(mailbox.delayed),
+        mailbox.counts,
+        "direct" if mailbox.route is None else "spark",
+        mailbox.interest.context,
+    )
+
+
+def _stuck(mailboxes: list[Mailbox], services: Services) -> Iterator[StuckCallback]:
+    """Callbacks that began too long ago (READY 4.5); in line nobody watches."""
+    now = services.clock.monotonic()
+    for consumer in (consumer for mailbox in mailboxes for consumer in mailbox.consumers()):
+        since = None if consumer.inline else consumer.started
+        if since is not None and now - since >= services.pool.stuck_timeout:
+            yield StuckCallback(consumer.title, now - since)
+
+
+def _problems(
+    subscriptions: SubscriptionRegistry,
+    mailboxes: list[Mailbox],
+    stuck: tuple[StuckCallback, ...],
+) -> Iterator[str]:
+    services, translation = subscriptions.services, subscriptions.dispatcher.translation
+    yield from subscriptions.progress.problems()
+    for callback in stuck:
+        yield (
+            f"the callback of {callback.subscription} has not returned for {callback.seconds:.0f} s"
+        )
+    yield from _mailbox_problems(subscriptions.mailboxes.cut_off, mailboxes)
+    for supply in list(services.supplies):
+        if (problem := supply.problem) is not None:
+            yield problem
+    for mailbox in mailboxes:
+        context = mailbox.interest.context
+        if translation.is_gone(context):
+            yield (
+                f"{mailbox.name} gets nothing: context {context!r} was taken out of the federation"
+            )
+    yield from _letter_problem(services.dead_letters)
+
+
+def _mailbox_problems(cut_off: Iterable[Mailbox], mailboxes: list[Mailbox]) -> Iterator[str]:
+    for mailbox in cut_off:
+        yield f"{mailbox.name} was cut off: its queue was full"
+    for mailbox in mailboxes:
+        waiting, queue = len(mailbox.backlog), mailbox.settings.queue
+        if waiting >= 0.8 * queue:
+            yield f"{waiting} events wait for {mailbox.name}, which keeps up to {queue}"
+    for mailbox in mailboxes:
+        if mailbox.counts.dropped:
+            yield f"{mailbox.name} lost {mailbox.counts.dropped} events"
+    for mailbox in mailboxes:
+        for name, trials in mailbox.vain():
+            yield f"the filter of {name} fails, so it gets nothing: {trials}"
+
+
+def _letter_problem(letters: DeadLetters) -> Iterator[str]:
+    count = len(letters)
+    if count or letters.let_go:
+        kept = (
+            f"; {n} of them were cut off and stay until purged" if (n := letters.cut_off()) else ""
+        )
+        yield f"{count} dead letters ({letters.let_go} older ones let go){kept}"

@@ -1,4 +1,4 @@
-"""That a bus lives, told to the store, and who else does not any more."""
+"""The heartbeat of a bus over a store, and the detection of buses that have died."""
 
 from __future__ import annotations
 
@@ -29,28 +29,36 @@ if TYPE_CHECKING:
     from polycast.delivery import Timer, Timers
     from polycast.stores import OpenBus, Store, StoredSubscription, Transaction, View
 
-__all__ = ["FailureDetector", "Presence", "has_died"]
+__all__ = ["FailureDetector", "Heartbeat", "has_died"]
 
 BEATS = 5  # how often it says so, within the time after which it counts as dead
 _log = log_of("polycast")
 
 
-class Presence:
-    """One opening of a bus. What a dead one held is free for others."""
+class Heartbeat:
+    """Tells the store that a bus lives, from its opening on. What a dead one held is free."""
 
     def __init__(
-        self, store: Store, publisher: str, clock: Clock, *, heartbeat_timeout: float
+        self,
+        store: Store,
+        publisher: str,
+        clock: Clock,
+        timers: Timers,
+        *,
+        heartbeat_timeout: float,
+        revived: Callable[[], None] = lambda: None,
+        clock_stepped: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._clock, self._publisher = store, clock, publisher
         self._heartbeat_timeout = heartbeat_timeout
         self._signs = itertools.count()
         self._offset = wall_offset(clock)
         self.detector = FailureDetector(clock)
-        self._timers: Timers | None = None
+        self._timers = timers
         self._timer: Timer | None = None
         self._closed = False
-        self.revived: Callable[[], None] = lambda: None  # called when it had counted as dead
-        self.stepped: Callable[[], None] = lambda: None  # called when the wall clock was set
+        self._revived = revived  # called when it had counted as dead
+        self._clock_stepped = clock_stepped  # called when the wall clock was set
         self.bus: OpenBus = store.write(self._open).result()
 
     def _open(self, tx: Transaction) -> OpenBus:
@@ -65,10 +73,9 @@ class Presence:
         """A sign of life that differs from those before it, even if the clock was set back."""
         return self._clock.time() + self._heartbeat_timeout + next(self._signs) % 1_000 * 1e-6
 
-    def keep(self, timers: Timers) -> None:
+    def start(self) -> None:
         """Go on telling it."""
-        self._timers = timers
-        self._timer = timers.after(self._heartbeat_timeout / BEATS, self._beat)
+        self._timer = self._timers.after(self._heartbeat_timeout / BEATS, self._beat)
 
     def _beat(self) -> None:
         if not self._closed and self._store.failure is None:
@@ -89,7 +96,7 @@ class Presence:
         now = wall_offset(self._clock)
         if abs(now - self._offset) >= STEP:  # smaller ones add up to one that counts
             self._offset = now
-            self.stepped()
+            self._clock_stepped()
 
     def _is_again(self, bus: OpenBus) -> None:
         self.bus = bus
@@ -97,9 +104,9 @@ class Presence:
     def _told(self, telling: Future[bool]) -> None:
         if telling.exception() is None and not telling.result():
             _log.warning("this bus had counted as dead: it was still for too long")
-            self.revived()
-        if not self._closed and self._timers is not None:
-            self._timer = self._timers.after(self._heartbeat_timeout / BEATS, self._beat)
+            self._revived()
+        if not self._closed:
+            self.start()
 
     def _tend(self, tx: Transaction) -> None:
         if not self._store.is_tended:
@@ -132,15 +139,15 @@ class FailureDetector:
     def bury_dead(self, tx: Transaction, *, mine: int | None) -> None:
         """Free what the dead held; end what has outlived its lease or its last member."""
         buses = tx.buses()
-        dead = [each.id for each in buses if self._is_silent(each) and each.id != mine]
-        self._signs.keep([each.id for each in buses])
+        dead = [bus.id for bus in buses if self._is_silent(bus) and bus.id != mine]
+        self._signs.keep([bus.id for bus in buses])
         with suppress(StoreDamagedError):  # the same
-            _bound(tx, {each.id for each in buses if each.id in dead and has_died(each)})
+            _bound(tx, {bus.id for bus in buses if bus.id in dead and has_died(bus)})
         strays = tx.strays()  # they were buried, and joined a group before they knew
-        for bus in [*dead, *strays]:
-            tx.remove_bus(bus)
+        for number in [*dead, *strays]:
+            tx.remove_bus(number)
         with suppress(StoreDamagedError):  # whoever attaches to it is told, and all others live on
-            self._end_lapsed(tx, {each.id for each in buses} - set(dead))
+            self._end_lapsed(tx, {bus.id for bus in buses} - set(dead))
         if dead or strays:
             for kept in tx.subscriptions():
                 if kept.group:
@@ -172,7 +179,7 @@ class FailureDetector:
         """Whether its lease has run out; that of one attached to another bus is for that to end."""
         if self._left(kept) > 0:
             return False
-        return kept.holder == mine or all(each.id != kept.holder for each in view.buses())
+        return kept.holder == mine or all(bus.id != kept.holder for bus in view.buses())
 
     def _left(self, kept: StoredSubscription) -> float:
         if kept.lease is None:

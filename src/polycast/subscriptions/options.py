@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
         Overflow,
     )
     from polycast.delivery import Callback
+    from polycast.matching import Interest
 
 __all__ = [
     "EngineName",
     "PublishOptions",
     "SubscribeOptions",
+    "SubscribeRequest",
     "check_isolation",
     "check_options",
     "label_of",
@@ -65,6 +68,20 @@ class SubscribeOptions(TypedDict, total=False):
     engine: EngineName
     pinned: bool
     copy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeRequest:
+    """What is to be subscribed to, how, and with which callback; all options are checked."""
+
+    interest: Interest
+    settings: Settings
+    callback: Callback | None
+    since: object
+    lease: float | None
+    replace: bool
+    pinned: bool
+    engine: EngineName
 
 
 class PublishOptions(TypedDict, total=False):
@@ -198,7 +215,7 @@ def _expiry(given: object, clock: Clock) -> float | None:
 
 def _headers(given: object) -> dict[str, str]:
     if not isinstance(given, Mapping) or not all(
-        isinstance(each, str) for pair in given.items() for each in pair
+        isinstance(text, str) for pair in given.items() for text in pair
     ):
         raise BadOptionError("headers", given, accepted="a mapping from strings to strings")
     return dict(given)

@@ -1,65 +1,89 @@
-"""From time to time, what the retention of a store does not ask to keep is let go."""
+"""The job that applies the retention rule of a store from time to time."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from polycast.delivery import SharedGroup
+from polycast.delivery.cursors import Fenced
 from polycast.errors import PolycastError
 from polycast.plain_text import log_of
 from polycast.stores import pins, retain, retention_of
 from polycast.stores.deadlines import AgeClock
+from polycast.subscriptions.mailbox_table import is_kept, keeper_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from polycast.delivery import Services, Timer
+    from polycast.stores import Store, Transaction
+    from polycast.subscriptions.mailbox_table import MailboxTable
 
-    from polycast.config import Clock
-    from polycast.delivery import Pool, Timer, Timers
-    from polycast.stores import Store
-
-__all__ = ["Keeping", "fullness"]
+__all__ = ["RetentionJob", "fullness"]
 
 EVERY = 10.0  # seconds
 NEARLY_FULL = 0.8
 _log = log_of("polycast")
 
 
-class Keeping:
+class RetentionJob:
     """A job for the pool, every few seconds. Whichever bus does it, it is done for all."""
 
-    def __init__(
-        self, store: Store, clock: Clock, timers: Timers, pool: Pool, move_on: Callable[[], None]
-    ) -> None:
-        self._store, self._timers, self._pool = store, timers, pool
-        self._ages = AgeClock(clock)
-        self._move_on = move_on  # those who get nothing, so that they hold nothing back
+    def __init__(self, store: Store, services: Services, mailboxes: MailboxTable) -> None:
+        self._store, self._services, self._mailboxes = store, services, mailboxes
+        self._ages = AgeClock(services.clock)
         self.started: float | None = None  # no user's callback, so it is never stuck
         self._closed = False
-        self._timer: Timer = timers.after(EVERY, self._due)
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Run every few seconds from now on."""
+        self._timer = self._services.timers.after(EVERY, self._due)
 
     def _due(self) -> None:
         if not self._closed and self._store.failure is None:
-            self._pool.submit(self)
+            self._services.pool.submit(self)
 
     def run(self) -> None:
-        """Let go of what may go, and do so again later."""
+        """Remove what may go, and do so again later."""
         try:
             if not self._closed:
-                self._move_on()
+                self._save_cursors()
                 retain(self._store, self._ages.now)
         except PolycastError as error:
             if not self._closed:
                 _log.warning("nothing was let go: %s", error)
         if not self._closed:
-            self._timer = self._timers.after(EVERY, self._due)
+            self.start()
+
+    def _save_cursors(self) -> None:
+        """Tell the store how far those have come who got nothing: they hold nothing back."""
+        groups = [
+            mailbox
+            for mailbox in self._mailboxes
+            if isinstance(mailbox, SharedGroup) and is_kept(mailbox)
+        ]
+        keepers = [keeper for mailbox in self._mailboxes if (keeper := keeper_of(mailbox))]
+        moved = [keeper for keeper in keepers if keeper.has_moved()]
+
+        def save(tx: Transaction) -> None:
+            for keeper in moved:
+                with suppress(Fenced):  # it is seen elsewhere that somebody has taken over
+                    keeper.save(tx)
+            for group in groups:
+                group.move_on(tx)
+
+        if moved or groups:
+            self._store.write(save).result()
 
     def close(self) -> None:
-        """Let go of nothing more."""
+        """Stop."""
         self._closed = True
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def fullness(store: Store) -> list[str]:
-    """A warning, if the size that was allowed is nearly taken, with what pins the log."""
+    """Return a warning if the size that was allowed is nearly taken, with what pins the log."""
     limit = retention_of(store).size
     size = store.size()
     if limit is None or size < NEARLY_FULL * limit:

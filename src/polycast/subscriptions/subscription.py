@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from polycast.delivery import Consumer, Mailbox
     from polycast.matching import Interest
     from polycast.routing.explanation import Seen
-    from polycast.subscriptions.subscription_registry import Roster
+    from polycast.subscriptions.subscription_registry import SubscriptionRegistry
 
 __all__ = ["Subscription"]
 
@@ -57,11 +57,11 @@ _ENDS = {
 class Subscription(Generic[T_co]):
     """One subscription of this process; usable as a context manager that cancels it."""
 
-    __slots__ = ("__weakref__", "_bus", "_consumer", "_roster")
+    __slots__ = ("__weakref__", "_bus", "_consumer", "_registry")
 
-    def __init__(self, roster: Roster, consumer: Consumer) -> None:
-        self._roster, self._consumer = roster, consumer
-        self._bus = roster.owner()  # who has a subscription has the bus
+    def __init__(self, registry: SubscriptionRegistry, consumer: Consumer) -> None:
+        self._registry, self._consumer = registry, consumer
+        self._bus = registry.owner()  # who has a subscription has the bus
 
     @property
     def mailbox(self) -> Mailbox:
@@ -112,7 +112,7 @@ class Subscription(Generic[T_co]):
         self.check_home("explain()")
         if event is _NOTHING:
             return Explanation(None, tuple(self._meaning()))
-        translation = self._roster.dispatcher.translation
+        translation = self._registry.dispatcher.translation
         seen = seen_now(event, self.interest.context, translation)
         if isinstance(seen, str):
             return Explanation(False, (seen, verdict_in_words(False)))
@@ -130,7 +130,7 @@ class Subscription(Generic[T_co]):
         """What it means, in words."""
         interest, mailbox = self.interest, self.mailbox
         definition, durable = definition_of(interest), None
-        asked = self._roster.asked_elsewhere(self._consumer)
+        asked = self._registry.progress.pushed_filter(self._consumer)
         who = BROKER if mailbox.route is None else PIPELINE
         if interest.durable is not None:
             is_kept = mailbox.services.source is not None
@@ -140,7 +140,7 @@ class Subscription(Generic[T_co]):
             definition,
             place=f"in effect from position {interest.start}; {self.state}",
             durable=durable,
-            is_gone=self._roster.dispatcher.translation.is_gone(interest.context),
+            is_gone=self._registry.dispatcher.translation.is_gone(interest.context),
             wants=opaque_in_words(interest.where),
             asked=None if asked is None else asked_in_words(asked, definition, who=who),
             called=called_in_words(mailbox.settings),
@@ -157,7 +157,7 @@ class Subscription(Generic[T_co]):
         state, start = self.state, self.interest.start
         if state not in ("active", *_WAITS):
             return False, [f"the subscription is {state}"]
-        if start > self._roster.published() + 1:
+        if start > self._registry.progress.published() + 1:
             return False, [f"it begins at position {start}, which is still to come"]
         reasons = [] if state == "active" else [f"the subscription is {state}: {_WAITS[state]}"]
         if self._has_rivals(seen, topic):
@@ -169,24 +169,24 @@ class Subscription(Generic[T_co]):
         """Whether another member of its group may get an event instead."""
         if self.interest.group is None:
             return False
-        here = [each for each in self.mailbox.consumers() if each is not self._consumer]
-        wants = (judged(criteria_of(each.interest), seen, topic)[0] for each in here)
-        return any(wants) or self._roster.has_members_elsewhere(self.mailbox)
+        rivals = [rival for rival in self.mailbox.consumers() if rival is not self._consumer]
+        wants = (judged(criteria_of(rival.interest), seen, topic)[0] for rival in rivals)
+        return any(wants) or self._registry.progress.has_members_elsewhere(self.mailbox)
 
     def _routed(self) -> str:
         """How far the pipeline has come, in words."""
-        pipeline = self._roster.pipeline()
+        pipeline = self._registry.progress.pipeline()
         return "how far it has come is not known" if pipeline is None else str(pipeline)
 
     def check_home(self, operation: str) -> None:
         """Refuse an operation in a process that was forked from that of its bus."""
-        self._roster.dispatcher.home.check(operation)
+        self._registry.dispatcher.home.check(operation)
 
     def cancel(self) -> None:
         """It is over, and so is its durable name; what waits is let go. Twice is once."""
         self._check_free("cancel()")
         if self.ended is None:
-            self._roster.cancel(self._consumer, SubscriptionCancelledError(self.mailbox.title))
+            self._registry.cancel(self._consumer, SubscriptionCancelledError(self.mailbox.title))
 
     def detach(self) -> None:
         """Go away and let the durable subscription collect events until somebody attaches."""
@@ -194,17 +194,17 @@ class Subscription(Generic[T_co]):
         if not self.durable:
             accepted = "detach() is for durable subscriptions; cancel() ends this one"
             raise BadOptionError("durable", None, accepted=accepted)
-        self._roster.detach(self._consumer)
+        self._registry.detach(self._consumer)
 
     def renew(self, lease: float | timedelta) -> None:
         """Prolong its lease: it ends so many seconds from now."""
         self.check("renew()")
-        self._roster.set_lease(self._consumer, seconds("lease", lease))
+        self._registry.set_lease(self._consumer, seconds("lease", lease))
 
     def pause(self) -> None:
         """Be called back no more until resume(); what comes meanwhile waits in its queue."""
         self.check("pause()")
-        self._roster.pause(self._consumer)
+        self._registry.pause(self._consumer)
 
     def resume(self) -> None:
         """Be called back again."""
@@ -222,10 +222,10 @@ class Subscription(Generic[T_co]):
     @property
     def _is_elsewhere(self) -> bool:
         """Whether it is of the process that this one was forked from."""
-        return self._roster.dispatcher.home.is_elsewhere()
+        return self._registry.dispatcher.home.is_elsewhere()
 
     def _check_free(self, operation: str) -> None:
-        self._roster.check_free(operation, self.mailbox)
+        self._registry.check_free(operation, self.mailbox)
 
     def __enter__(self) -> Subscription[T_co]:
         return self

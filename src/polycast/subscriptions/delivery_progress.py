@@ -1,0 +1,190 @@
+"""How far events have got to the subscriptions of a bus, and what is in their way."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from polycast.delivery import StoreKeeper
+from polycast.errors import NotSettledError, StoreClosedError
+from polycast.errors.failures import STORE_FAILURES
+from polycast.routing.explanation import asked_by_descriptions
+from polycast.stores.values import NOT_KNOWN
+from polycast.subscriptions.filter_health import vain_filters
+from polycast.subscriptions.health import PipelineHealth
+from polycast.subscriptions.retention_job import fullness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polycast.delivery import Consumer, DeadLetters, Mailbox
+    from polycast.log_reader.log_reader import LogReader
+    from polycast.routing import Dispatcher, StoredDispatcher
+    from polycast.stores import Store
+    from polycast.stores.values import PushedFilter
+    from polycast.subscriptions.mailbox_table import MailboxTable
+
+__all__ = ["MemoryProgress", "StoreProgress"]
+
+
+class MemoryProgress:
+    """In memory, what is published is with its subscriptions when `publish` returns."""
+
+    is_broken = False
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.published = dispatcher.newest
+
+    def awaited(self) -> tuple[int, int]:
+        """Return what flush() waits for: the newest position, and all that is routed so far."""
+        return self.published(), 0
+
+    def is_caught_up(self, position: int, routed: int = 0) -> bool:
+        """Whether all up to a position has been brought to its subscriptions."""
+        del position, routed
+        return True
+
+    def wait_until_saved(self) -> None:
+        """Nothing is saved."""
+
+    def pushed_filter(self, consumer: Consumer) -> PushedFilter | None:
+        """Return the part of a filter that is asked before an event gets here."""
+        del consumer
+        return None
+
+    def has_members_elsewhere(self, mailbox: Mailbox) -> bool:
+        """Whether other buses may have members of a group."""
+        del mailbox
+        return False
+
+    def pipeline(self) -> PipelineHealth | None:
+        """Return how far the pipeline has come, if it routes for anybody here."""
+        return None
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the place where events are kept."""
+        return []
+
+
+class StoreProgress:
+    """The same over a store, which is asked, and the reader of its log."""
+
+    def __init__(
+        self,
+        store: Store,
+        reader: LogReader,
+        dispatcher: StoredDispatcher,
+        mailboxes: MailboxTable,
+        letters: DeadLetters,
+        *,
+        bus: Callable[[], int],
+        has_seen_all: Callable[[], bool],
+        settle_contexts: Callable[[], None],
+    ) -> None:
+        self._store, self._reader, self._dispatcher = store, reader, dispatcher
+        self._mailboxes, self._letters, self._bus = mailboxes, letters, bus
+        self._has_seen_all, self._settle_contexts = has_seen_all, settle_contexts
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether some of the log cannot be read, so that waiting for it is in vain."""
+        return self._reader.failure is not None
+
+    def published(self) -> int:
+        """Return the newest position, as far as it can be known."""
+        if self._store.is_up:
+            with suppress(*STORE_FAILURES):
+                return self._store.newest()
+        return self._dispatcher.routed - 1
+
+    def awaited(self) -> tuple[int, int]:
+        """Return what flush() waits for: the newest position, and all that is routed so far."""
+        routed = 0
+        with suppress(*STORE_FAILURES):
+            if self._reader.is_routed:
+                with self._store.view() as view:
+                    routed = view.routed().high
+        # A broker that cannot be asked is told: what others have published is not known.
+        return self._store.newest() if self._store.is_remote else self.published(), routed
+
+    def is_caught_up(self, position: int, routed: int = 0) -> bool:
+        """Whether the reader has brought all up to a position; unless nobody has subscribed."""
+        if not self._reader.is_running:
+            return True
+        if not self._has_seen_all():
+            return False
+        if self._reader.is_routed and self._reader.front < routed:
+            return False
+        return self._dispatcher.routed > position
+
+    def wait_until_saved(self) -> None:
+        """Return when the store has all dead letters, and all that was said of durable names."""
+        self._settle_contexts()
+        self._letters.settle()
+        for mailbox in self._mailboxes:
+            if isinstance(mailbox.keeper, StoreKeeper) and mailbox.ended is None:
+                with suppress(NotSettledError):  # who was taken over has nothing to save
+                    mailbox.keeper.confirm("flush()")
+
+    def wait_until_brought(self, position: int) -> None:
+        """Return when all up to a position has been brought to its subscriptions here."""
+        if not self.is_caught_up(position) and not self._dispatcher.inline_lock.is_mine():
+            self._dispatcher.wait_until_routed(position)
+
+    def pushed_filter(self, consumer: Consumer) -> PushedFilter | None:
+        """Return the part of a filter that the broker asks, if there is one, or the pipeline."""
+        mailbox, route = consumer.mailbox, consumer.mailbox.route
+        if route is not None:
+            with suppress(*STORE_FAILURES), self._store.view() as view:
+                return asked_by_descriptions(view, route.name, route.definition)
+            return NOT_KNOWN
+        interests = list(mailbox.interests())
+        number = interests.index(consumer.interest) if consumer.interest in interests else 0
+        return self._reader.asked_elsewhere(mailbox, number)
+
+    def has_members_elsewhere(self, mailbox: Mailbox) -> bool:
+        """Whether other buses have members of a group; perhaps, if the store cannot be asked."""
+        with suppress(*STORE_FAILURES), self._store.view() as view:
+            return any(member.bus != self._bus() for member in view.members(mailbox.name))
+        return True
+
+    def pipeline(self) -> PipelineHealth | None:
+        """Return how far the pipeline has come, if it routes for anybody here."""
+        if not self._reader.is_routed or not self._store.is_up:
+            return None
+        try:
+            with self._store.view() as view:
+                routed, newest = view.routed(), view.newest()
+        except STORE_FAILURES:
+            return None
+        since, now = self._reader.waits_since, self._dispatcher.clock.monotonic()
+        still = 0.0 if since is None else now - since
+        return PipelineHealth(routed.high, newest + 1 - routed.high, routed.token > 0, still)
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the store, and what its broker does otherwise than usual."""
+        store = self._store
+        if not store.is_up and store.failure is None:
+            why = "" if store.trouble is None else f" ({store.trouble})"
+            text = "that is tried again, and nothing is lost meanwhile"
+            return [f"no broker is connected{why}; {text}"]
+        notices = self._notices() if store.failure is None else []
+        failures = (store.failure, store.trouble, self._reader.failure)  # a notice ends what was
+        problems = [*(str(error) for error in failures if error is not None), *notices]
+        pipeline = self.pipeline()
+        if pipeline is not None and pipeline.is_idle:
+            problems.append(str(pipeline))
+        problems = list(dict.fromkeys(problems))
+        if store.is_up:
+            problems += vain_filters(store, self._dispatcher, list(self._mailboxes))
+        return problems
+
+    def _notices(self) -> list[str]:
+        """What the store itself tells."""
+        notices: list[str] = []
+        with suppress(StoreClosedError):
+            try:
+                notices += [*fullness(self._store), *self._store.notices()]
+            except STORE_FAILURES as error:
+                notices.append(str(error))
+        return notices

@@ -1,0 +1,67 @@
+"""The leases of durable subscriptions, as a store has them: deadlines by the wall clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from polycast.delivery import CursorKeeper
+from polycast.matching import Definition
+from polycast.stores.deadlines import wall_offset
+from polycast.subscriptions.mailbox_table import keeper_of
+
+if TYPE_CHECKING:
+    from polycast.config import Clock
+    from polycast.delivery import Consumer
+    from polycast.stores import Store, Transaction
+    from polycast.subscriptions.heartbeat import FailureDetector
+    from polycast.subscriptions.mailbox_table import MailboxTable
+
+__all__ = ["StoredLeases"]
+
+
+class StoredLeases:
+    """Writes the leases of the subscriptions of one bus."""
+
+    def __init__(
+        self, store: Store, clock: Clock, detector: FailureDetector, mailboxes: MailboxTable
+    ) -> None:
+        self._store, self._clock, self._detector = store, clock, detector
+        self._mailboxes = mailboxes
+
+    def keep(self, consumer: Consumer, lease: float) -> None:
+        """Keep the lease of a durable subscription: any bus ends it after that."""
+        mailbox, until = consumer.mailbox, self._clock.time() + lease
+
+        def save(tx: Transaction) -> None:
+            kept, keeper = tx.subscription(mailbox.name), mailbox.keeper
+            if isinstance(keeper, CursorKeeper) and kept and kept.token == keeper.number:
+                definition = replace(Definition.decoded(kept.definition), lease=lease)
+                kept = replace(kept, definition=definition.encoded(), lease=until)
+                tx.save(kept)
+                self._detector.see(kept)
+
+        if consumer.interest.durable is not None:
+            self._store.write(save).result()
+
+    def follow_clock(self) -> None:
+        """Write deadlines anew after the wall clock was set: they end when they would have."""
+        held = [(mailbox, keeper) for mailbox in self._mailboxes if (keeper := keeper_of(mailbox))]
+        for _, keeper in held:
+            keeper.clock_stepped()
+        leased = [
+            (mailbox, keeper.number) for mailbox, keeper in held if mailbox.lease_until is not None
+        ]
+
+        def save(tx: Transaction) -> None:
+            offset = wall_offset(self._clock)
+            for mailbox, number in leased:
+                kept = tx.subscription(mailbox.name)
+                if kept and kept.token == number and mailbox.lease_until is not None:
+                    kept = replace(kept, lease=mailbox.lease_until + offset)
+                    tx.save(kept)
+                    self._detector.moved(kept)
+
+        if leased and self._store.failure is None:
+            self._store.write(save)

@@ -1,0 +1,335 @@
+"""Subscriptions over a store: durable names and groups are kept there, for any process."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
+from polycast.errors import (
+    BadOptionError,
+    CutOffError,
+    DurableChangedError,
+    LeaseExpiredError,
+    SubscriptionCancelledError,
+    TakenOverError,
+)
+from polycast.matching import definition_of
+from polycast.stores.log_bounds import start_of
+from polycast.subscriptions.attach import GROUPS, AttachRequest, kept_name, rest_of_lease
+from polycast.subscriptions.watcher import record_at
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from polycast.delivery import Consumer, Services
+    from polycast.log_reader.log_reader import LogReader
+    from polycast.matching import Interest
+    from polycast.routing import StoredDispatcher
+    from polycast.stores import Entry, Flight, Store, StoredRoute, StoredSubscription, Transaction
+    from polycast.subscriptions.attach import Attachment
+    from polycast.subscriptions.heartbeat import Heartbeat
+    from polycast.subscriptions.leases import StoredLeases
+    from polycast.subscriptions.mailbox_table import MailboxTable
+    from polycast.subscriptions.options import SubscribeRequest
+
+__all__ = ["StoreBackend"]
+
+ENDINGS = (SubscriptionCancelledError, LeaseExpiredError, CutOffError)  # for good
+
+
+class StoreBackend:
+    """Attaches mailboxes to what the store keeps, and begins them where that says."""
+
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: StoredDispatcher,
+        reader: LogReader,
+        heartbeat: Heartbeat,
+        services: Services,
+        mailboxes: MailboxTable,
+        leases: StoredLeases,
+    ) -> None:
+        self._store, self._dispatcher, self._reader = store, dispatcher, reader
+        self._heartbeat, self._services, self._mailboxes = heartbeat, services, mailboxes
+        self.keep_lease = leases.keep
+        self.last_change = -1  # the revision at which somebody here may have changed engines
+        self.groups: dict[SharedGroup, AttachRequest] = {}  # how the groups here were joined
+        self._described: set[str] = set()  # what the store has been told for the pipeline
+
+    def locks(self) -> list[Any]:
+        """Return the locks that the thread which writes the store may need."""
+        durables = self._mailboxes.durables()
+        if not durables and not self.groups:
+            return []
+        boxes = [*durables, *self.groups]
+        keepers = [box.keeper for box in boxes if isinstance(box.keeper, StoreKeeper)]
+        return [box.lock for box in boxes] + [keeper.lock for keeper in keepers]
+
+    # -- attaching ---------------------------------------------------------------------------------
+
+    def check(self, request: SubscribeRequest) -> None:
+        """Refuse what cannot be kept, and get ready to read."""
+        interest, engine = request.interest, request.engine
+        if (interest.durable or "").startswith(GROUPS):
+            accepted = f"a name that does not begin with {GROUPS!r}: those are the groups'"
+            raise BadOptionError("durable", interest.durable, accepted=accepted)
+        if engine == "spark":
+            definition_of(interest, engine=engine)  # refuses what cannot be routed elsewhere
+        if engine == "spark" or self._store.is_remote:
+            self._describe()
+        self._reader.start()
+
+    def _describe(self) -> None:
+        """Tell the store what others have to know of the types that are subscribed to."""
+        known = self._dispatcher.registry.descriptions()
+        new = [description for description in known if description.hash not in self._described]
+        if new:
+            self._store.describe(new).result()
+            self._described.update(description.hash for description in new)
+
+    def find(self, request: SubscribeRequest, locked: ExitStack) -> Mailbox | None:
+        """Lock the registry, and return the mailbox here to attach to, if it is still ours."""
+        locked.enter_context(self._mailboxes.lock)
+        attach_request = self._request(request)
+        known = self._known(request)
+        durable = self._mailboxes.durable(request.interest.durable)
+        if known is None and durable is not None:
+            self._let_go(durable)
+        return known if known is not None and self._attach_again(known, attach_request) else None
+
+    def _known(self, request: SubscribeRequest) -> Mailbox | None:
+        interest = request.interest
+        try:
+            return self._mailboxes.find(interest, replace=request.replace)
+        except DurableChangedError:
+            mailbox = self._mailboxes.durable(interest.durable)
+            if mailbox is None or not self._is_taken_over(mailbox):
+                raise
+            return None  # the store tells what it is by now
+
+    def _is_taken_over(self, mailbox: Mailbox) -> bool:
+        """Whether another bus has attached to it, which nobody here has seen yet."""
+        keeper = mailbox.keeper
+        if not isinstance(keeper, CursorKeeper):
+            return False
+        with self._store.view() as view:
+            kept = view.subscription(mailbox.name)
+        return kept is None or kept.token != keeper.number
+
+    def _request(self, request: SubscribeRequest) -> AttachRequest:
+        return AttachRequest(
+            request.interest,
+            self._heartbeat.bus.id,
+            self._services.clock,
+            self._heartbeat.detector,
+            start_of(self._store, request.since),
+            request.lease,
+            request.replace,
+            request.pinned,
+            request.engine,
+            describes=not self._store.is_remote,
+        )
+
+    def _attach_again(self, mailbox: Mailbox, request: AttachRequest) -> bool:
+        """Attach once more to what is attached here, unless somebody else has taken it over."""
+        keeper = mailbox.keeper
+        if not isinstance(keeper, CursorKeeper):
+            if request.interest.durable is not None:
+                self.last_change = self._store.write(request.join_here).result()
+            return True
+        again = dataclasses.replace(request, number=keeper.number)
+
+        def attach(tx: Transaction) -> bool:
+            attachment = again.attach(tx)
+            ours = attachment.before == keeper.number
+            if ours:
+                tx.after(lambda: go_on(attachment.kept.token))
+            return ours
+
+        def go_on(token: int) -> None:
+            """What is saved next has to have the new number, which is the revision of now, too."""
+            keeper.number = self.last_change = token
+
+        ours = self._store.write(attach).result()
+        if not ours:
+            mailbox.end(TakenOverError(mailbox.title))
+        return ours
+
+    def create(self, request: SubscribeRequest) -> Mailbox:
+        """Make the mailbox of a new subscription, in its place in the log; not yet in the plan."""
+        attach_request, interest = self._request(request), request.interest
+        if interest.durable is None and interest.group is None:
+            mailbox = self._mailbox(request, interest)
+            mailbox.behind = attach_request.start
+            return mailbox
+        attachment = self._store.write(attach_request.attach).result()
+        if attachment.mark.doubt:
+            end = self._store.newest() + 1  # whoever had it before is fenced by now
+            attachment = dataclasses.replace(attachment, mark=attachment.mark.within(end))
+        kept = attachment.kept
+        mailbox = self._mailbox(request, interest.starting(kept.start))
+        mailbox.route = attachment.route
+        mailbox.waits_for = mailbox.behind = max(kept.start, kept.cursor)
+        if isinstance(mailbox, SharedGroup):
+            mailbox.floor, mailbox.joined = kept.cursor, attach_request.bus
+            mailbox.keeper.doubt = attachment.mark.doubt
+            self.groups[mailbox] = attach_request
+        else:
+            keeper = mailbox.keeper = self._keeper(mailbox, attachment)
+            self.take_up(mailbox, keeper, attachment.flights)
+        left = rest_of_lease(kept, self._services.clock)
+        if left is not None:
+            mailbox.set_lease(max(left, 0.0))
+        return mailbox
+
+    def _mailbox(self, request: SubscribeRequest, interest: Interest) -> Mailbox:
+        mailbox: Mailbox
+        if interest.group is not None:
+            mailbox = SharedGroup(
+                kept_name(interest),
+                interest,
+                request.settings,
+                self._services,
+                store=self._store,
+                bus=lambda: self._heartbeat.bus.id,
+                position=lambda: self._reader.position_of(mailbox),
+            )
+        else:
+            name = self._mailboxes.new_name(interest)
+            if interest.durable is None:  # dead letters of it must not look like another bus's
+                name = f"{name}@{self._heartbeat.bus.id}"
+            mailbox = Mailbox(name, interest, request.settings, self._services)
+        self._mailboxes.add(mailbox)
+        return mailbox
+
+    def _keeper(self, mailbox: Mailbox, attachment: Attachment) -> CursorKeeper:
+        return CursorKeeper(
+            mailbox.name,
+            self._store,
+            self._services.clock,
+            lambda: self._end_soon(mailbox),
+            number=attachment.kept.token,
+            cursor=attachment.kept.cursor,
+            position=lambda: self._reader.position_of(mailbox),
+            doubt=attachment.mark.doubt,
+            unclean=attachment.unclean,
+        )
+
+    def _end_soon(self, mailbox: Mailbox) -> None:
+        """End a mailbox that was taken over, from a thread that holds no lock."""
+        why = TakenOverError(mailbox.title)
+        self._services.timers.after(0.0, lambda: mailbox.end(why))
+
+    def take_up(self, mailbox: Mailbox, keeper: CursorKeeper, flights: list[Flight]) -> None:
+        """Go on with what was in flight."""
+        keeper.restore(flights)
+        now = self._services.clock.time()
+        resumed = []
+        for flight in flights:
+            records = record_at(self._store, mailbox.name, flight.position)
+            wanted = self._reader.wanted(mailbox, records, again=True)
+            resumed += [(*pair, flight.attempts, flight.due - now) for pair in wanted]
+            if not wanted:  # a new definition does not want it, or it is not kept any more
+                keeper.forget(flight.position)
+        mailbox.take_up(resumed)
+
+    def begin(self, mailbox: Mailbox, consumer: Consumer, request: SubscribeRequest) -> list[Entry]:
+        """Put a mailbox into the plan; what it is behind is read for it."""
+        del request
+
+        def begin(position: int) -> None:
+            if mailbox.waits_for == 0:  # the store does not know it
+                mailbox.waits_for = position if mailbox.behind is None else mailbox.behind
+                mailbox.interest = mailbox.interest.starting(mailbox.waits_for)
+            consumer.interest = consumer.interest.starting(mailbox.interest.start)
+
+        self._reader.join(mailbox, begin)
+        mailbox.refresh()
+        if mailbox.behind is not None:
+            self._reader.behind(mailbox)
+        return []
+
+    def join(self, mailbox: Mailbox) -> None:
+        """One more consumer has attached to a mailbox that is in the plan."""
+        self._reader.want(mailbox)
+        self._dispatcher.change(mailbox)
+
+    def begun(self, mailbox: Mailbox, entries: list[Entry]) -> None:
+        """Let the reader look for what a mailbox is behind."""
+        del mailbox, entries
+        self._reader.ring()
+
+    def rejoin(self) -> None:
+        """This bus had counted as dead: its groups go on without what it had claimed."""
+        self._services.timers.after(0.0, self._rejoin)
+
+    def _rejoin(self) -> None:
+        with self._mailboxes.lock:  # who attaches just now may do so as the bus that is dead
+            for group, request in list(self.groups.items()):
+                group.rejoin()
+                bus = self._heartbeat.bus.id
+                again = dataclasses.replace(request, bus=bus, start=None, engine=None)
+                self._store.write(again.attach).result()
+                group.joined = bus
+                group.claim_soon()
+
+    def reroute(
+        self, mailbox: Mailbox, kept: StoredSubscription, route: StoredRoute | None
+    ) -> None:
+        """The pipeline routes for it from now on, or no more. In the thread of the reader."""
+        keeper = mailbox.keeper
+        ours = not isinstance(keeper, CursorKeeper) or kept.token == keeper.number
+        with self._mailboxes.lock:  # not while somebody attaches to it
+            is_here = self._mailboxes.get(mailbox.name) is mailbox and mailbox.ended is None
+            if ours and is_here and route != mailbox.route:
+                self._reader.move(mailbox, route)
+
+    # -- leaving -----------------------------------------------------------------------------------
+
+    def detach(self, consumer: Consumer) -> None:
+        """Detach a consumer; the store keeps the durable name and its place."""
+        mailbox = consumer.mailbox
+        if self._mailboxes.leave(consumer):
+            mailbox.pump()
+        else:
+            self._let_go(mailbox)
+
+    def _let_go(self, mailbox: Mailbox) -> None:
+        """Remove it from this process; what is kept of it stays in the store."""
+        self._heartbeat.look_at_clock()
+        for consumer in mailbox.consumers():
+            consumer.ended = TakenOverError(mailbox.title)
+        mailbox.stop()
+        mailbox.abandon()
+        self.drop(mailbox)
+        keeper = mailbox.keeper
+        if isinstance(keeper, StoreKeeper) and self._store.failure is None:
+            self._store.write(keeper.release).result()
+
+    def drop(self, mailbox: Mailbox) -> None:
+        """Remove a mailbox from this process."""
+        self._mailboxes.remove(mailbox)
+        self._reader.leave(mailbox)
+        if isinstance(mailbox, SharedGroup):
+            self.groups.pop(mailbox, None)
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """Remove a mailbox that has ended: for good, or only from this process."""
+        self.drop(mailbox)
+        if mailbox.interest.durable is None and mailbox.interest.group is None:
+            return
+        keeper = mailbox.keeper
+        if isinstance(keeper, StoreKeeper) and self._store.failure is None:
+            if isinstance(mailbox.ended, ENDINGS):
+                self._store.write(keeper.remove).result()
+            elif not isinstance(mailbox.ended, TakenOverError):
+                self._store.write(keeper.release)  # closing the store waits for it
+
+    def wind_down(self) -> None:
+        """Durable subscriptions go on in the next opening; only what has begun is waited for."""
+        self._heartbeat.look_at_clock()
+        for mailbox in self._mailboxes:
+            if mailbox.interest.durable is not None:
+                mailbox.wind_down()
