@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from polycast.errors import BadOptionError, NotATypeError
 from polycast.typesystem import check_shareable, warn_main
@@ -42,10 +43,14 @@ def admit(registry: Registry) -> Callable[[type], object]:
 def admit_shared(registry: Registry) -> Callable[[type], object]:
     """The same where other processes have to be able to name the class."""
     bind = admit(registry)
+    admitted: WeakSet[type] = WeakSet()
 
-    def bind_shared(cls: type) -> object:
+    def bind_shared(cls: type) -> None:
+        if cls in admitted:
+            return
         check_shareable(cls)
         warn_main(cls)
-        return bind(cls)
+        bind(cls)
+        admitted.add(cls)
 
     return bind_shared

@@ -164,8 +164,7 @@ def rooted_encoder(record: Record) -> Callable[[int, bytes, bytes], bytes]:
         raise NotSerialisableError(record, path="Record", why="there is no class of its root form")
     encode_record(msgspec.structs.replace(record, root=Root(*_class_of(root), b"\0")))
     before, between, after = _parts(record)
-    about = b"".join(map(_encode, _class_of(root)))
-    after += _encode(record.context) + b"\x94" + about
+    after += _encode(record.context) + b"\x94" + _encode(_class_of(root))[1:]
     own = root.is_of(record)
 
     def encode(sequence: int, payload: bytes, form: bytes) -> bytes:
@@ -187,11 +186,12 @@ def _parts(record: Record) -> tuple[bytes, bytes, bytes]:
     """Return the bytes before the sequence, between it and the payload, and after that."""
     identity = record.identity
     begin = _PLAIN if record.context is None else _WITHIN
-    before = begin + b"".join(map(_encode, (record.name, record.version, record.hash)))
-    before += b"\x93" + _encode(identity.publisher) + _encode(identity.epoch)
-    between = _encode(record.time) + _encode(record.codec)
+    # An array of a few values is a byte, and then the values.
+    before = begin + _encode((record.name, record.version, record.hash))[1:]
+    before += b"\x93" + _encode((identity.publisher, identity.epoch))[1:]
+    between = _encode((record.time, record.codec))[1:]
     rest = (record.topic, record.priority, record.expires, record.headers)
-    return before, between, b"".join(map(_encode, rest))
+    return before, between, _encode(rest)[1:]
 
 
 def decode_record(data: bytes | bytearray | memoryview) -> Record:

@@ -107,6 +107,8 @@ class StoredDispatcher(Dispatcher):
     ) -> list[list[Hit]]:
         """Who of this process can make a publisher wait, and wants these events."""
         with self.changing:
+            if next(iter(self.plan), None) is None:
+                return []
             parties = {
                 cls: [
                     (where, tuple(target for target in targets if target.blocking))

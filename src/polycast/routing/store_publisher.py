@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors import BadOptionError, PublishUnknownError, StoreFailedError
 from polycast.events import MSGPACK, Identity, Root, codec_for
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["StorePublisher", "Submission"]
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """Events on their way into the log."""
 
     publisher: Publisher
@@ -132,15 +130,15 @@ class StorePublisher:
             self._describe()
         headers = dict(label.headers) if label.headers else {}
         about = (label.topic, label.priority, label.expires, headers)
+        strays = [
+            Stray(number, letter_name(each.context), reason_of(each.error))
+            for number, each in astray.items()
+        ]
         with self._in_line:
             places = self._places(encoded, label.given)
             runs = [
                 Run(e.name, e.version, e.hash, first, "msgpack", e.payloads, *about, *within)
                 for (e, within), first in zip(encoded, places, strict=True)
-            ]
-            strays = [
-                Stray(number, letter_name(each.context), reason_of(each.error))
-                for number, each in astray.items()
             ]
             positions, waiting = self.queue.put(runs, strays, counted=not waits)
         if self._is_called_back():

@@ -120,13 +120,29 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
     def identities(self) -> list[Identity]:
         """The identities of its events."""
+        if len(self.payloads) == 1:
+            return [self.first]
         publisher, epoch, first = self.first.publisher, self.first.epoch, self.first.sequence
         last = first + len(self.payloads)
         return [Identity(publisher, epoch, sequence) for sequence in range(first, last)]
 
-    def model(self, moment: float) -> Record:
-        """Return a record with everything its events have in common."""
-        return self._draft(self.first, b"", self.root).at(moment)
+    def record(self, moment: float, payload: bytes = b"") -> Record:
+        """Return the record of its first event, or with everything its events have in common."""
+        return Record(
+            self.name,
+            self.version,
+            self.hash,
+            self.first,
+            moment,
+            self.codec,
+            payload,
+            self.topic,
+            self.priority,
+            self.expires,
+            self.headers,
+            self.context,
+            self.root,
+        )
 
     def drafts(self) -> list[Draft]:
         """Return a draft for each event."""

@@ -177,6 +177,8 @@ def check_dispatch(settings: Settings, callback: Callback) -> None:
 
 def label_of(options: Mapping[str, Any], clock: Clock, context: str | None) -> PublishMetadata:
     """The checked options of one publish, as the dispatcher takes them."""
+    if not options:
+        return PublishMetadata(context=context)
     for name, value in options.items():
         if name not in PublishOptions.__annotations__:
             raise BadOptionError.unknown(name, value, PublishOptions.__annotations__)

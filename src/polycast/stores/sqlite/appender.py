@@ -13,7 +13,7 @@ from polycast.stores.sqlite.row_format import fetch_one, insert_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.stores.sqlite.interning import Columns, Interner, Source, Type
+    from polycast.stores.sqlite.interning import Interner, NumberedRun, Source, Type
     from polycast.stores.sqlite.write_queue import Appending
 
 __all__ = ["Appender"]
@@ -42,12 +42,12 @@ class Appender:
                 job.encode(self._latest)
             self._latest = max(self._latest, job.moment)
         try:
-            columns = [self._numbers.known(job.types, job.roots, job.sources) for job in jobs]
+            numbered = [self._numbers.known(job.runs) for job in jobs]
         except KeyError:
             self._append_named(jobs)
             return
         try:
-            self._insert(jobs, columns)
+            self._insert(jobs, numbered)
         except _REFUSED:
             self._connection.execute("DELETE FROM log WHERE position > ?", (self._newest,))
             for job in jobs:
@@ -58,8 +58,7 @@ class Appender:
         execute = self._connection.execute
         execute("SAVEPOINT run")
         try:
-            given = self._numbers.given
-            self._insert(jobs, [given(job.types, job.roots, job.sources) for job in jobs])
+            self._insert(jobs, [self._numbers.given(job.runs) for job in jobs])
         except _REFUSED:
             execute("ROLLBACK TO run")
             self._numbers.forget_new()
@@ -67,14 +66,12 @@ class Appender:
                 self._append_carefully(job)
         execute("RELEASE run")
 
-    def _insert(self, jobs: Sequence[Appending], columns: Sequence[Columns]) -> None:
+    def _insert(self, jobs: Sequence[Appending], numbered: Sequence[list[NumberedRun]]) -> None:
         """Insert all records at once: the usual case, where none is in the log yet."""
         values: list[Any] = []
-        for job, (types, roots, sources) in zip(jobs, columns, strict=True):
+        for job, runs in zip(jobs, numbered, strict=True):
             bodies, moment = iter(job.bodies), repeat(job.moment)
-            for kind, root, source, sequences in zip(
-                types, roots, sources, job.sequences, strict=True
-            ):
+            for kind, root, source, sequences in runs:
                 # The sequences end first, so that no body of the next run is taken.
                 rows = zip(sequences, repeat(kind), repeat(root), repeat(source), moment, bodies)
                 values.extend(chain.from_iterable(rows))
@@ -114,7 +111,7 @@ class Appender:
         sequence: int,
         body: bytes,
     ) -> int:
-        *_, (epoch,) = self._numbers.given([], [], [source])
+        epoch = self._numbers.number_of_source(source)
         found = fetch_one(
             self._connection,
             "SELECT position FROM log WHERE epoch = ? AND sequence = ?",
@@ -123,7 +120,8 @@ class Appender:
         )
         if found is not None:
             return int(found)
-        (number,), (other,), _ = self._numbers.given([kind], [root], [])
+        number = self._numbers.number_of_type(kind)
+        other = None if root is None else self._numbers.number_of_type(root)
         row = (sequence, number, other, epoch, moment, body)
         self._connection.execute(f"{_INTO_LOG} VALUES (?, ?, ?, ?, ?, ?)", row)
         self._newest += 1

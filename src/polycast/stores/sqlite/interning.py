@@ -18,8 +18,9 @@ __all__ = ["InternedNames", "Interner", "rooted"]
 
 Type = tuple[str, int, str]
 Source = tuple[str, int]
-Columns = tuple[list[int], list[int | None], list[int]]
-"""Of types, of the types of root forms, of sources."""
+NamedRun = tuple[Type, Type | None, Source, range]
+"""The type, the type of the root forms if that is another, source and sequences of a run."""
+NumberedRun = tuple[int, int | None, int, range]
 
 _TYPES, _EPOCHS = CHECKSUMMED["types"], CHECKSUMMED["epochs"]
 
@@ -59,25 +60,21 @@ class Interner:
         self._new_types: dict[Type, int] = {}
         self._new_sources: dict[Source, int] = {}
 
-    def known(
-        self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
-    ) -> Columns:
-        """Return the numbers of names; `KeyError` if one is not committed yet."""
-        return (
-            list(map(self._types.__getitem__, types)),
-            [None if root is None else self._types[root] for root in roots],
-            list(map(self._sources.__getitem__, sources)),
-        )
-
-    def given(
-        self, types: Sequence[Type], roots: Sequence[Type | None], sources: Sequence[Source]
-    ) -> Columns:
-        """Return the numbers of names, assigning new ones where needed."""
-        pairs = [
-            (self._type(kind), self._root(root)) for kind, root in zip(types, roots, strict=True)
+    def known(self, runs: Sequence[NamedRun]) -> list[NumberedRun]:
+        """Return runs with numbers in place of names; `KeyError` if one is not committed yet."""
+        types, sources = self._types, self._sources
+        return [
+            (types[kind], None if root is None else types[root], sources[source], sequences)
+            for kind, root, source, sequences in runs
         ]
-        numbers = [self._source(source) for source in sources]
-        return [kind for kind, _ in pairs], [root for _, root in pairs], numbers
+
+    def given(self, runs: Sequence[NamedRun]) -> list[NumberedRun]:
+        """Return runs with numbers in place of names, assigning new ones where needed."""
+        type_, source = self.number_of_type, self.number_of_source
+        return [
+            (type_(kind), None if root is None else type_(root), source(publisher), sequences)
+            for kind, root, publisher, sequences in runs
+        ]
 
     def keep_new(self) -> None:
         """Keep new numbers after a commit."""
@@ -90,17 +87,16 @@ class Interner:
         self._new_types.clear()
         self._new_sources.clear()
 
-    def _type(self, named: Type) -> int:
+    def number_of_type(self, named: Type) -> int:
+        """Return the number of a type, assigning a new one if needed."""
         number = self._types.get(named) or self._new_types.get(named)
         if number is None:
             which = "WHERE name = ? AND version = ? AND hash = ?"
             number = self._new_types[named] = self._number(_TYPES, which, named)
         return number
 
-    def _root(self, named: Type | None) -> int | None:
-        return None if named is None else self._type(named)
-
-    def _source(self, source: Source) -> int:
+    def number_of_source(self, source: Source) -> int:
+        """Return the number of a publisher's epoch, assigning a new one if needed."""
         number = self._sources.get(source) or self._new_sources.get(source)
         if number is None:
             which = "WHERE publisher = ? AND epoch = ?"

@@ -1,15 +1,17 @@
 """The files of an open store: detects that they were removed or replaced.
 
 A file that was removed or replaced can still be written and synced while it is open, but nobody
-will ever find the data. So the files are checked before anything is acknowledged. A check is a few
-calls of stat(); only after the file itself was written, as by a checkpoint, its first page and the
-name of the store are read again. `write_ahead_log` checks the contents of that log.
+will ever find the data. So the files are checked before anything is acknowledged. A check asks for
+the times of the folder and of the file. Only after a name in the folder has changed, the files
+beside it are looked for; only after the file itself was written, as by a checkpoint, its first page
+and the name of the store are read again. `write_ahead_log` checks the contents of that log.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ __all__ = ["Files", "identity_of"]
 
 _ABOUT = "SELECT name, (SELECT rootpage FROM sqlite_schema WHERE name = 'identity') FROM identity"
 _HEADER = 100  # bytes at the beginning of a SQLite file
+_TICK, _COARSE_TICK = 100_000_000, 3_000_000_000  # ns; some file systems keep whole seconds
 
 
 class Files:
@@ -44,6 +47,8 @@ class Files:
         log = connection.filename_wal
         self._log, self._index = log, f"{log.removesuffix('-wal')}-shm"
         self._seen = {name: identity_of(name) for name in (self.path, self._log, self._index)}
+        self._folder = os.path.dirname(log)
+        self._settled: tuple[int, ...] | None = None  # the folder, since when all are in place
         is_now = self.identity = self._seen[self.path]
         if before is not None and is_now != before:
             now = "nothing" if is_now is None else _file(self.path, is_now)
@@ -63,21 +68,26 @@ class Files:
 
     def check(self) -> None:
         """Raise `StoreReplacedError` if writes would not be found at the path."""
-        for now in self._changes():
-            raise StoreReplacedError(self.path, *now)
+        self._check_names()
         self._raise_if(self._ahead.change())
 
-    def begin(self) -> None:
-        """Check the write-ahead log while nobody else may write."""
-        self._ahead.begin()
+    def begin(self) -> bool:
+        """Like `check`, at the start of a transaction, while nobody else may write.
+
+        Returns whether nobody has committed anything since this store did.
+        """
+        self._check_names()
+        if self._ahead.is_as_left():
+            return True
+        self._raise_if(self._ahead.begin())
+        return False
 
     def check_commit(self, frames: int, count: Callable[[], int]) -> None:
         """Check after a commit, which left the write-ahead log with so many frames.
 
         `count` asks SQLite for the current number.
         """
-        for now in self._changes():
-            raise StoreReplacedError(self.path, *now)
+        self._check_names()
         self._raise_if(self._ahead.committed(frames, count))
 
     def check_moved(self) -> None:
@@ -102,6 +112,34 @@ class Files:
             is_there = now.pop(self.path) == self._seen[self.path]
             return is_there and all(now[name] in (None, self._seen[name]) for name in beside)
         return False
+
+    def _check_names(self) -> None:
+        """Raise `StoreReplacedError` if a name leads elsewhere, or the file was overwritten."""
+        if self._is_still():
+            return
+        now, folder = time.time_ns(), None
+        with suppress(OSError):
+            folder = _state(self._folder)
+        for change in self._changes():
+            raise StoreReplacedError(self.path, *change)
+        # A change within a tick of the clock would not show.
+        tick = _TICK if folder and folder[0] % 1_000_000 else _COARSE_TICK
+        is_settled = os.name == "posix" and folder is not None and folder[0] + tick < now
+        self._settled = folder if is_settled else None
+
+    def _is_still(self) -> bool:
+        """Whether no name in the folder has changed since all were in place, nor the file."""
+        if self._settled is None:
+            return False
+        try:
+            folder, now = _state(self._folder), os.stat(self.path)
+        except OSError:
+            return False
+        return (
+            folder == self._settled
+            and (now.st_mtime_ns, now.st_size) == self._written
+            and (now.st_dev, now.st_ino) == self.identity
+        )
 
     def _changes(self) -> Iterator[tuple[str, str]]:
         """Yield what was there, and what is there now, for each change."""
@@ -150,6 +188,11 @@ def identity_of(name: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _state(folder: str) -> tuple[int, int, int]:
+    status = os.stat(folder)
+    return status.st_ctime_ns, status.st_dev, status.st_ino
 
 
 def _file(name: str, identity: tuple[int, int]) -> str:

@@ -85,8 +85,8 @@ class SqlTransaction(
         if record.context is None or record.root is not None:
             return False
         body = encode_record(replace(record, root=root))
-        named, own = (root.name, root.version, root.hash), root.is_of(record)
-        _, [number], _ = Interner(self.connection).given([named], [None if own else named], [])
+        numbers, named = Interner(self.connection), (root.name, root.version, root.hash)
+        number = None if root.is_of(record) else numbers.number_of_type(named)
         sql = "UPDATE log SET root = ?, body = ? WHERE position = ?"
         self._execute(sql, (number, body, position))
         return True

@@ -21,6 +21,7 @@ _MANY = 200  # files in the folder; listing more takes longer than it saves
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _HEAD, _FRAME = 32, 24  # bytes before the first frame, and before the page of each
 _OF_HEAD, _OF_FRAME = slice(16, 24), slice(8, 16)  # where both have the same, in one log
+_AT_ONCE = 1 << 20  # bytes of the log that are read at once, at most
 _COUNT = slice(16, 20)  # of the header: incremented whenever the log restarts
 _OFTEN = 1 << 24  # others restart it less often than this between two checks
 _BACK = 1 << 16  # a random number of SQLite is hardly ever less by no more than this
@@ -91,12 +92,31 @@ class WriteAheadLog:
             self._seen = now
         return None
 
-    def begin(self) -> None:
-        """Note the log at the start of this store's transaction, while nobody else may write."""
-        with suppress(_Closed, ValueError):
-            now = self._look(self._own) if self._own.head else ""
-            if not isinstance(now, str):  # else the check after the commit reports it
-                self._own = now
+    def is_as_left(self) -> bool:
+        """Whether it is whole, and ends with the last commit of this store.
+
+        Only at the start of this store's transaction, as `begin`.
+        """
+        own, size = self._own, self._size
+        if own is not self._seen or not own.frame or own.is_empty or self._file is None:
+            return False
+        end = self._read(own.at, size + _FRAME)
+        return (
+            end.startswith(own.frame)
+            and end[size:][_OF_FRAME] != own.head[_OF_HEAD]  # what comes next is of an earlier log
+            and self._length() == own.length
+            and self._head() == own.head
+        )
+
+    def begin(self) -> tuple[str, str] | None:
+        """Like `change`, at the start of this store's transaction, while nobody else may write."""
+        changed = self.change()
+        if changed is None and self._own.head:
+            with suppress(_Closed, ValueError):
+                now = self._look(self._own)
+                if not isinstance(now, str):  # else the check after the commit reports it
+                    self._own = now
+        return changed
 
     def moved(self) -> tuple[str, str] | None:
         """Like `change`, after this store has moved the log into the file."""
@@ -115,9 +135,33 @@ class WriteAheadLog:
         """
         at = _HEAD + (frames - 1) * self._size
         with suppress(_Closed, ValueError):
+            if self._has_grown(at):
+                return None
             wrong = self._look_after(at, lambda: count() < frames)
             return None if wrong is None else (f"{at + self._size} bytes in {self.path}", wrong)
         return None
+
+    def _has_grown(self, at: int) -> bool:
+        """Whether it has the last frame of a commit there, and before it nothing but whole frames.
+
+        All since the last commit of this store are read at once; nobody has restarted the log.
+        """
+        own, size = self._own, self._size
+        if own.is_empty or not own.frame or not own.at < at < own.at + _AT_ONCE:
+            return False
+        frames, length = self._read(own.at, at + size - own.at), self._length()
+        mark = own.head[_OF_HEAD]
+        for start in range(size + _OF_FRAME.start, len(frames), size):
+            if not frames.startswith(mark, start):
+                return False
+        if (
+            length < max(own.length, at + size)
+            or not frames.startswith(own.frame)
+            or self._head() != own.head
+        ):
+            return False
+        self._own = self._seen = _Seen(own.head, length, at, frames[-size:])
+        return True
 
     def _look_after(self, at: int, was_moved: Callable[[], bool]) -> str | None:
         while True:
@@ -145,7 +189,9 @@ class WriteAheadLog:
             if wrong is None:
                 if not head:
                     return _Seen(was.head, is_empty=True)
-                return was._replace(length=length) if head == was.head else _Seen(head, length)
+                if head != was.head:
+                    return _Seen(head, length)
+                return was if length == was.length else was._replace(length=length)
             if self._head() == head:  # else the log restarted during the check
                 return wrong
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from polycast.events import Root
-    from polycast.stores.sqlite.interning import Source, Type
+    from polycast.stores.sqlite.interning import NamedRun, Source, Type
     from polycast.stores.values import Draft
 
 __all__ = ["Appending", "Change", "WriteJob"]
@@ -70,18 +69,7 @@ class Appending(WriteJob[list[int]]):
     The submitting thread encodes them, so that the writer has little to do per record.
     """
 
-    __slots__ = (
-        "also",
-        "bodies",
-        "drafts",
-        "moment",
-        "records",
-        "roots",
-        "sequences",
-        "size",
-        "sources",
-        "types",
-    )
+    __slots__ = ("also", "bodies", "drafts", "moment", "records", "runs", "size")
 
     def __init__(
         self,
@@ -93,24 +81,13 @@ class Appending(WriteJob[list[int]]):
         self.drafts = tuple(drafts)
         self.also: Callable[[apsw.Connection, list[int]], None] | None = None
         """Called with the positions, in the same transaction."""
-        self.types: list[Type] = []
-        self.roots: list[Type | None] = []  # of root forms that have another type
-        self.sources: list[Source] = []
-        self.sequences: list[range] = []
-        for draft in self.drafts:
-            first = draft.first if isinstance(draft, Run) else draft.identity
-            count = len(draft.payloads) if isinstance(draft, Run) else 1
-            self.types.append((draft.name, draft.version, draft.hash))
-            self.roots.append(None if draft.root is None else _other_class(draft.root, draft))
-            self.sources.append((first.publisher, first.epoch))
-            self.sequences.append(range(first.sequence, first.sequence + count))
-        self.records = sum(map(len, self.sequences))
+        self.runs = [_named(draft) for draft in self.drafts]
+        self.records = sum([len(run[-1]) for run in self.runs])
 
     def one_by_one(self) -> Iterator[tuple[Type, Type | None, Source, int, bytes]]:
         """Yield type, root type, source, sequence and bytes of each record."""
         bodies = iter(self.bodies)
-        about = zip(self.types, self.roots, self.sources, self.sequences, strict=True)
-        for kind, root, source, sequences in about:
+        for kind, root, source, sequences in self.runs:
             for sequence in sequences:
                 yield kind, root, source, sequence, next(bodies)
 
@@ -122,6 +99,9 @@ class Appending(WriteJob[list[int]]):
         for draft in self.drafts:
             if not isinstance(draft, Run):
                 self.bodies.append(encode_record(draft.at(moment)))
+                continue
+            if len(draft.payloads) == 1 and draft.roots is None:
+                self.bodies.append(encode_record(draft.record(moment, draft.payloads[0])))
                 continue
             first = draft.first.sequence
             sequences = range(first, first + len(draft.payloads))
@@ -136,13 +116,19 @@ class Appending(WriteJob[list[int]]):
             key = (*named, *about, draft.context, draft.root, draft.roots is None)
             encode = encoders.get(key)
             if draft.roots is not None:
-                encode = encode or encoders.setdefault(key, rooted_encoder(draft.model(moment)))
+                encode = encode or encoders.setdefault(key, rooted_encoder(draft.record(moment)))
                 self.bodies += map(encode, sequences, draft.payloads, draft.roots)
                 continue
-            encode = encode or encoders.setdefault(key, record_encoder(draft.model(moment)))
+            encode = encode or encoders.setdefault(key, record_encoder(draft.record(moment)))
             self.bodies += map(encode, sequences, draft.payloads)
         self.size = sum(map(len, self.bodies))
 
 
-def _other_class(root: Root, event: Draft | Run) -> Type | None:
-    return None if root.is_of(event) else (root.name, root.version, root.hash)
+def _named(draft: Draft | Run) -> NamedRun:
+    first, count = (
+        (draft.first, len(draft.payloads)) if isinstance(draft, Run) else (draft.identity, 1)
+    )
+    kind, root = (draft.name, draft.version, draft.hash), draft.root
+    other = None if root is None or root.is_of(draft) else (root.name, root.version, root.hash)
+    sequences = range(first.sequence, first.sequence + count)
+    return kind, other, (first.publisher, first.epoch), sequences

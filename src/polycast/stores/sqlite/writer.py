@@ -166,7 +166,6 @@ class StoreWriter:
         try:
             if self.failure is not None:
                 raise _another(self.failure)
-            self._files.check()
             self._begin()
             self._perform(group)
             unknown = True
@@ -195,7 +194,11 @@ class StoreWriter:
             except apsw.BusyError:  # another process writes for long: no failure of the disk
                 if self._closed:
                     raise
-        self._files.begin()
+            except apsw.Error:
+                self._files.check()  # which names the cause, if the files were replaced
+                raise
+        if self._files.begin():
+            return  # the end of the log is where this store has left it
         ((listening, newest, latest),) = fetch(self._connection, _END_OF_LOG)
         self._appender.start(newest or 0, latest or 0.0)
         self._peers.refresh(self._connection, listening)
