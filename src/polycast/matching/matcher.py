@@ -362,8 +362,7 @@ class Matcher(Generic[K]):
             module = self._module
             index = Index(self._lock) if module is None else NativeIndex(self._lock, module)
             for selector in group:
-                for key, tree in self._by_selector[selector].items():
-                    index.add(tree, key)
+                index.add_all(self._by_selector[selector].items())
             self._indexes[group] = index
         return index
 

@@ -167,8 +167,9 @@ class Known:
 
     __slots__ = ("_hash", "tree")
 
-    def __init__(self, tree: nodes.Node) -> None:
-        self.tree, self._hash = tree, hash(tree)
+    def __init__(self, tree: nodes.Node, hashed: int | None = None) -> None:
+        self.tree = tree
+        self._hash = hash(tree) if hashed is None else hashed
 
     def __hash__(self) -> int:
         return self._hash
@@ -206,6 +207,11 @@ class Index:
             state.keys.append((key,))
             state.trees.append(tree)
             state.waiting.append(Waiting(number, tree))
+
+    def add_all(self, filters: Iterable[tuple[Hashable, nodes.Node]]) -> None:
+        """The same for many keys and their filters."""
+        for key, tree in filters:
+            self.add(tree, key)
 
     def remove(self, tree: nodes.Node, key: Hashable) -> None:
         """Let events that pass a filter not be for a key any more."""

@@ -11,7 +11,13 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from polycast.filters.normal_form.ordered_domains import NUMBERS, Domain, domain_of_all, loose
+from polycast.filters.normal_form.ordered_domains import (
+    NUMBERS,
+    TEXTS,
+    Domain,
+    domain_of_all,
+    loose,
+)
 from polycast.filters.normal_form.predicate_kinds import (
     Differs,
     Interval,
@@ -155,7 +161,8 @@ class Columns:
                 return None
         kind, of = (KINDS[domain.name], None) if domain.ordered else (MEMBER, *domain.exact)
         read = (term.name, None, None) if is_attribute(term) else _reading(term)
-        number = self._kernel.add_column(*read, kind, domain.never, domain.coerce, loose, of)
+        plain = is_attribute(term) and domain in (NUMBERS, TEXTS)
+        number = self._kernel.add_column(*read, kind, plain, domain.never, domain.coerce, loose, of)
         self.all.append(column)
         self._numbers[column] = number
         if is_attribute(term):

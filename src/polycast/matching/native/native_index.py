@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.errors.failures import FAILURES
-from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import conjunctions
 from polycast.matching.index import Index, Matches
 from polycast.matching.index.filter_index import Known, with_key, without_key
 from polycast.matching.native.arrow_columns import ALONE, match_columns
 from polycast.matching.native.kernel_form import Columns
-from polycast.matching.native.residuals import NOTHING, Residuals
+from polycast.matching.native.numbered_filters import NumberedFilters
 from polycast.matching.native.segments import QUICK, Segments
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Hashable, Iterable
 
     from polycast.filters.tree import nodes
     from polycast.matching.index import Rows
@@ -31,7 +29,6 @@ __all__ = ["Limits", "NativeIndex"]
 
 FEW = 48
 FEW_GONE = 256  # filters that are gone before that is looked at
-GONE = object()
 MUCH = 4_096  # conjunctions that make a segment before there is an event
 ELSEWHERE = -1  # the number of a filter that the kernel does not take
 
@@ -51,19 +48,11 @@ class NativeIndex:
     def __init__(self, lock: threading.RLock, module: Any, *, limits: Limits | None = None) -> None:
         self._lock = lock
         limits = limits or Limits(FEW, module.MOST_CUTS, module.MOST_CODES)
-        self.kernel = module.Kernel(self._match_odd, *limits[:3])  # asked itself, if `direct`
+        self._filters = NumberedFilters(module, limits[:3])
+        self.kernel = self._filters.kernel  # asked itself, if `direct`
         self._columns = Columns(self.kernel, module.MOST_COLUMNS)
         self._segments = Segments(self.kernel, lock, limits.quick)
-        self._residuals = Residuals(self.kernel.residuals)
         self._numbers: dict[Known, int] = {}
-        self._trees: list[nodes.Node | None] = []  # by number
-        self._keys: list[Any] = []  # a key; several, if the number is one of these:
-        self._several: set[int] = set()
-        self._strange = 0  # keys that are no numbers of 64 bits
-        self._asked: dict[int, list[int]] = {}  # residuals of filters that have any
-        self._free: list[int] = []
-        self._dead: list[int] = []  # numbers that segments may still have
-        self._functions: dict[int, Callable[[Any], object]] = {}  # of filters, for odd events
         self._rest = Index(lock)
         self._elsewhere: dict[Known, Any] = {}  # the keys of those in the rest
         self._again = False  # what is being merged has to be, once more
@@ -77,92 +66,62 @@ class NativeIndex:
 
     def add(self, tree: nodes.Node, key: Hashable) -> None:
         """Let events that pass a filter be for a key, too."""
+        self.add_all([(key, tree)])
+
+    def add_all(self, wanted: Iterable[tuple[Hashable, nodes.Node]]) -> None:
+        """Add many keys, each with its filter."""
+        filters = self._filters
         with self._lock:
-            known = Known(tree)
-            self._count(key, 1)
-            rows = None if known in self._numbers else self._rows(tree)
-            number = self._numbers.get(known)  # a finaliser may have added it meanwhile
-            if number is None:
-                self._numbers[known] = self._place(known, key, rows)
-            elif number == ELSEWHERE:
-                self._elsewhere[known] = with_key(self._elsewhere[known], key)
-                self._rest.add(tree, key)
-            else:
-                keys = self._keys[number]
-                self._set(number, with_key(keys if number in self._several else (keys,), key))
+            for key, tree in wanted:
+                filters.count(key, 1)
+                known = Known(tree, filters.hash_tree(tree))
+                if known in self._numbers or not self._took(known, key):
+                    self._add(known, key)
 
-    def _count(self, key: Hashable, by: int) -> None:
-        """Arrays of keys are made of numbers, if all of them are."""
-        if type(key) is not int or abs(key) >= 2**63:
-            self._strange += by
-        self.kernel.whole = not self._strange
+    def _took(self, known: Known, key: Hashable) -> bool:
+        """Whether the kernel has read the filter from its tree, as it does most."""
+        number = self._filters.take(known.tree, key)
+        if number is None:
+            return False
+        if self._numbers.setdefault(known, number) == number:
+            return True
+        self._filters.forget(number)  # a finaliser has added it meanwhile
+        return False
 
-    def _place(self, known: Known, key: Hashable, rows: list[Row] | None) -> int:
-        if rows is not None:
-            return self._take(known.tree, key, rows)
-        self._rest.add(known.tree, key)
-        self._elsewhere[known] = (key,)
-        self.kernel.direct = False
-        return ELSEWHERE
+    def _add(self, known: Known, key: Hashable) -> None:
+        rows = None if known in self._numbers else self._rows(known.tree)
+        number = self._numbers.get(known)  # a finaliser may have added it meanwhile
+        if number is None and rows is not None:
+            self._numbers[known] = self._filters.put(known.tree, key, rows)
+        elif number is None or number == ELSEWHERE:
+            self._numbers[known] = ELSEWHERE
+            self._elsewhere[known] = with_key(self._elsewhere.get(known, ()), key)
+            self._rest.add(known.tree, key)
+            self.kernel.direct = False
+        else:
+            self._filters.add_key(number, key)
 
     def _rows(self, tree: nodes.Node) -> list[Row] | None:
-        rows = [self._columns.row(each) for each in conjunctions(tree)]
-        found = [row for row in rows if row is not None]
-        return found if len(found) == len(rows) else None
-
-    def _take(self, tree: nodes.Node, key: Hashable, rows: list[Row]) -> int:
-        if self._free:
-            number = self._free.pop()
-        else:
-            number = len(self._trees)
-            self._trees.append(None)
-            self._keys.append(GONE)
-        self._trees[number], self._keys[number] = tree, key
-        self.kernel.set_key(number, key, 0)
-        for asked, rest in rows:
-            residual = self._residuals.number(rest) if rest else NOTHING
-            if rest:
-                self._asked.setdefault(number, []).append(residual)
-            self.kernel.put(number, residual, asked)
-        return number
-
-    def _set(self, number: int, keys: Any) -> None:
-        """Several keys of one filter."""
-        self._several.add(number)
-        self._keys[number] = keys
-        self.kernel.set_key(number, keys, 1)
+        rows = [self._columns.row(conjunction) for conjunction in conjunctions(tree)]
+        taken = [row for row in rows if row is not None]
+        return taken if len(taken) == len(rows) else None
 
     def remove(self, tree: nodes.Node, key: Hashable) -> None:
         """Let events that pass a filter not be for a key any more."""
         with self._lock:
-            known = Known(tree)
+            known = Known(tree, self._filters.hash_tree(tree))
             number = self._numbers[known]
-            self._count(key, -1)
+            self._filters.count(key, -1)
             if number == ELSEWHERE:
                 self._rest.remove(tree, key)
                 keys = self._elsewhere[known] = without_key(self._elsewhere[known], key)
-            else:
-                keys = without_key(self._keys[number], key) if number in self._several else ()
-            if keys:
-                if number != ELSEWHERE:
-                    self._set(number, keys)
-                return
-            del self._numbers[known]
-            if number == ELSEWHERE:
-                del self._elsewhere[known]
-            else:
-                self._forget(number)
-
-    def _forget(self, number: int) -> None:
-        self.kernel.set_key(number, None, -1)
-        self._trees[number], self._keys[number] = None, GONE
-        self._several.discard(number)
-        self._functions.pop(number, None)
-        for each in self._asked.pop(number, ()):
-            self._residuals.leave(each)
-        self._dead.append(number)
-        if self._are_many_gone():
-            self._merge()
+                if not keys:
+                    del self._numbers[known], self._elsewhere[known]
+            elif not self._filters.remove_key(number, key):
+                del self._numbers[known]
+                self._filters.forget(number)
+                if self._are_many_gone():
+                    self._merge()
 
     def _merge(self) -> None:
         """One segment of all; then numbers that were gone before it can be given again."""
@@ -170,15 +129,13 @@ class NativeIndex:
             self._again = True
             return
         self._segments.settle()
-        dead, self._dead = self._dead, []
-        residuals = self._residuals.take_dead()
+        give_back = self._filters.take_gone()
 
         def finish(free: bool) -> None:  # noqa: FBT001
             again = self._again or self._are_many_gone()  # meanwhile
             self._again = False
-            (self._free if free else self._dead).extend(dead)
-            self._residuals.give_back(residuals, free=free)
-            if len(self._numbers) < len(self._trees) // 2:
+            give_back(free)
+            if len(self._numbers) < len(self._filters) // 2:
                 self._numbers = dict(self._numbers)  # it does not become smaller by itself
             if again:
                 self._merge()
@@ -186,7 +143,7 @@ class NativeIndex:
         self._segments.merge(finish)
 
     def _are_many_gone(self) -> bool:
-        return len(self._dead) > FEW_GONE + len(self._numbers) // 4
+        return self._filters.gone > FEW_GONE + len(self._numbers) // 4
 
     # -- keeping it in order -----------------------------------------------------------------------
 
@@ -219,9 +176,9 @@ class NativeIndex:
         self._moves += 1
         for known, rows in moving:
             keys = tuple(self._elsewhere.pop(known))
-            number = self._numbers[known] = self._take(known.tree, keys[0], rows)
-            if len(keys) > 1:
-                self._set(number, keys)
+            number = self._numbers[known] = self._filters.put(known.tree, keys[0], rows)
+            for key in keys[1:]:
+                self._filters.add_key(number, key)
             for key in keys:
                 self._rest.remove(known.tree, key)
         self._segments.settle()
@@ -264,30 +221,3 @@ class NativeIndex:
         if not trees:
             return found
         return Matches.together([found, self._rest.match_rows(batch)], len(batch))
-
-    def _match_odd(self, event: Any, sure: list[int], unsure: Iterable[int]) -> list[Any]:
-        """Of some filters it depends on a value that only they can judge."""
-        numbers = set(sure)
-        for number in set(unsure) - numbers:
-            if self._passes(number, event):
-                numbers.add(number)
-        found: list[Any] = []
-        for number in numbers:
-            keys = self._keys[number]
-            if number in self._several:
-                found += keys
-            elif keys is not GONE:
-                found.append(keys)
-        return found
-
-    def _passes(self, number: int, event: Any) -> bool:
-        tree = self._trees[number]
-        if tree is None:
-            return False
-        function = self._functions.get(number)
-        if function is None:
-            function = self._functions[number] = generate(tree).function
-        try:
-            return bool(function(event))
-        except FAILURES:
-            return False

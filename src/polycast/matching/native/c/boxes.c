@@ -36,12 +36,12 @@ static double share_of_interval(const Build *build, int column, const Record *re
                                 const Interval *interval) {
     const Cuts *cuts = &build->segment->lanes[column].cuts;
     const uint32_t *seen = build->seen[column];
-    int span[2], certain[2];
-    size_t low = cuts_rank(cuts, record, interval, 0), high = cuts_rank(cuts, record, interval, 1);
+    Ends ends;
+    cuts_span(cuts, record, interval, &ends);
+    size_t low = ends.rank[0], high = ends.rank[1];
     double prior = ((double)(high > low ? high - low : 0) + 1) / ((double)cuts->many + 2);
-    cuts_span(cuts, record, interval, span, certain);
-    if (span[0] > span[1]) return 0.0;
-    int first = cuts->code_of[span[0]], last = cuts->code_of[span[1]];
+    if (ends.span[0] > ends.span[1]) return 0.0;
+    int first = cuts->code_of[ends.span[0]], last = cuts->code_of[ends.span[1]];
     double count = seen[last + 1] - seen[first];
     count -= (seen[first + 1] - seen[first]) * (1 - part(cuts, first, low, high));
     if (last > first) count -= (seen[last + 1] - seen[last]) * (1 - part(cuts, last, low, high));
@@ -67,7 +67,8 @@ static int order_of_spans(const void *one, const void *other) {
 }
 
 /* A span of places, in codes: an end is doubtful if it is so by place, or if the code has more. */
-static Span span_between(const Cuts *cuts, const int span[2], const int certain[2]) {
+static Span span_between(const Cuts *cuts, const Ends *ends) {
+    const int *span = ends->span, *certain = ends->certain;
     Span made = {(uint16_t)span[0], (uint16_t)span[1], cuts->code_of[span[0]],
                  cuts->code_of[span[1]], 0};
     int whole[2] = {span[0] == 0 || cuts->code_of[span[0] - 1] != made.low,
@@ -83,10 +84,11 @@ static Span span_between(const Cuts *cuts, const int span[2], const int certain[
 static int spans_of(const Segment *segment, const Record *record, const Predicate *predicate,
                     Span *spans, int by_code) {
     const Cuts *cuts = &segment->lanes[predicate->column].cuts;
-    int count = 0, kept = 0, span[2], certain[2];
+    int count = 0, kept = 0;
+    Ends ends;
     for (uint32_t i = 0; i < predicate->intervals; i++) {
-        cuts_span(cuts, record, intervals_of(predicate) + i, span, certain);
-        if (span[0] <= span[1]) spans[count++] = span_between(cuts, span, certain);
+        cuts_span(cuts, record, intervals_of(predicate) + i, &ends);
+        if (ends.span[0] <= ends.span[1]) spans[count++] = span_between(cuts, &ends);
     }
     qsort(spans, (size_t)count, sizeof *spans, order_of_spans);
     for (int i = 0; i < count; i++) {

@@ -1,6 +1,68 @@
-/* Segments of a kernel: made of what waits, merged, and exchanged in one step. */
+/* Conjunctions that wait, and segments: made of these, merged, and exchanged in one step. */
 #include "kernel.h"
 #include <string.h>
+
+/* -- what waits ----------------------------------------------------------------------------------- */
+
+/* (column, form, low, high, flags, values) */
+static int read_asked(const Kernel *kernel, PyObject *from, Asked *asked) {
+    if (!PyTuple_Check(from)) {
+        PyErr_SetString(PyExc_TypeError, "a predicate is a tuple of six");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(from, "iiOOiO", &asked->column, &asked->form, &asked->low, &asked->high,
+                          &asked->flags, &asked->values))
+        return -1;
+    if (asked->column < 0 || asked->column >= kernel->count || asked->form < F_IN ||
+        asked->form > F_FALSE) {
+        PyErr_SetString(PyExc_IndexError, "a predicate of a column or form that is not there");
+        return -1;
+    }
+    if (asked->low == Py_None) asked->low = NULL;
+    if (asked->high == Py_None) asked->high = NULL;
+    if (asked->values == Py_None) asked->values = NULL;
+    if (asked->values == NULL || PyTuple_Check(asked->values)) return 0;
+    PyErr_SetString(PyExc_TypeError, "the values of a predicate are a tuple");
+    return -1;
+}
+
+/* One more conjunction, matched once it is in a segment. */
+static int put_record(Kernel *kernel, Py_ssize_t number, Py_ssize_t residual, const Asked *asked,
+                      uint32_t count) {
+    if (number < 0 || number > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "more filters than there are numbers");
+        return -1;
+    }
+    if (records_add(&kernel->pending, kernel->columns, (uint32_t)number, (int32_t)residual, asked,
+                    count))
+        return -1;
+    for (uint32_t i = 0; i < count; i++) {
+        int form = asked[i].form, loose = form == F_NOT_IN && !(asked[i].flags & STRICT);
+        if (loose || form == F_TRUE || form == F_FALSE)
+            kernel->columns[asked[i].column].asks_loosely = 1;
+    }
+    return 0;
+}
+
+/* put(number, residual, predicates) */
+static PyObject *put_conjunction(Kernel *kernel, PyObject *arguments) {
+    Py_ssize_t number, residual;
+    PyObject *predicates;
+    if (!PyArg_ParseTuple(arguments, "nnO!", &number, &residual, &PyTuple_Type, &predicates))
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(predicates);
+    Asked *asked = malloc(((size_t)count + 1) * sizeof *asked);
+    int result = asked == NULL ? -1 : 0;
+    if (result) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count && result == 0; i++)
+        result = read_asked(kernel, PyTuple_GET_ITEM(predicates, i), asked + i);
+    if (result == 0) result = put_record(kernel, number, residual, asked, (uint32_t)count);
+    free(asked);
+    if (result) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* -- segments -------------------------------------------------------------------------------------- */
 
 static int take_records(const Kernel *kernel, Records *into, const Records *from) {
     const char *at = from->data;

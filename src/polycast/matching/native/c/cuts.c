@@ -10,6 +10,7 @@
 #define MOST_CELLS 32768
 #define FEW_CUTS 1023
 #define AT_A_GLANCE 4
+#define MANY 2048 /* ends of intervals that are sorted without comparing them */
 
 /* -- order ---------------------------------------------------------------------------------------- */
 
@@ -72,8 +73,6 @@ int cuts_collect(Cuts *cuts, const Record *record, const Predicate *predicate) {
     return 0;
 }
 
-/* -- choosing ------------------------------------------------------------------------------------- */
-
 static int is_integral(const Cuts *cuts, const Value *sample, int sampled) {
     int integers = 0;
     if (cuts->kind != NUMBER) return !is_textual(cuts->kind);
@@ -90,6 +89,56 @@ static int is_integral(const Cuts *cuts, const Value *sample, int sampled) {
     }
     return 1;
 }
+
+/* -- sorting -------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t at[2];
+} Pair;
+
+/* One byte of a key after the other, the least first; bytes that are all alike are passed over. */
+static Pair *sort_by(Pair *from, Pair *to, size_t many, int which) {
+    static const uint64_t SIGN = (uint64_t)1 << 63;
+    size_t counts[8][256] = {0};
+    for (size_t i = 0; i < many; i++)
+        for (int byte = 0; byte < 8; byte++)
+            counts[byte][((uint64_t)from[i].at[which] ^ SIGN) >> 8 * byte & 255]++;
+    for (int byte = 0; byte < 8; byte++) {
+        size_t *next = counts[byte], before = 0;
+        if (next[((uint64_t)from[0].at[which] ^ SIGN) >> 8 * byte & 255] == many) continue;
+        for (int value = 0; value < 256; value++) {
+            size_t here = next[value];
+            next[value] = before;
+            before += here;
+        }
+        for (size_t i = 0; i < many; i++)
+            to[next[((uint64_t)from[i].at[which] ^ SIGN) >> 8 * byte & 255]++] = from[i];
+        Pair *sorted = to;
+        to = from;
+        from = sorted;
+    }
+    return from;
+}
+
+/* As their order has it: numbers without comparing, if they are many. */
+static int sort_cuts(Cuts *cuts, Order order) {
+    if (cuts->many < MANY || is_textual(cuts->kind)) {
+        if (cuts->many) qsort(cuts->all, cuts->many, sizeof *cuts->all, order);
+        return 0;
+    }
+    Pair *pairs = malloc(2 * cuts->many * sizeof *pairs), *other, *sorted;
+    if (pairs == NULL) return -1;
+    for (size_t i = 0; i < cuts->many; i++) memcpy(pairs[i].at, cuts->all[i].at, sizeof pairs->at);
+    other = pairs + cuts->many;
+    sorted = sort_by(pairs, other, cuts->many, 1);
+    if (order == order_by_floats)
+        sorted = sort_by(sorted, sorted == pairs ? other : pairs, cuts->many, 0);
+    for (size_t i = 0; i < cuts->many; i++) memcpy(cuts->all[i].at, sorted[i].at, sizeof pairs->at);
+    free(pairs);
+    return 0;
+}
+
+/* -- choosing ------------------------------------------------------------------------------------- */
 
 /* How many of some cuts come before a cut; `after`: or lie at it. */
 static size_t count_before(const Cut *of, size_t many, const Cut *cut, int after, Order order) {
@@ -124,6 +173,7 @@ static void give_codes(Cuts *cuts, Order order, int most) {
     cuts->code_of[0] = (uint8_t)code;
     for (int i = 0; i < cuts->count; i++) {
         while (rank < cuts->many && order(&cuts->all[rank], &cuts->cuts[i]) < 0) rank++;
+        cuts->before[i] = (uint32_t)rank;
         size_t due = cuts->many * (size_t)(code - C_FIRST + 1) / (size_t)most;
         if (cuts->count < most || (rank >= due && code < most)) {
             cuts->rank[code - C_FIRST] = (uint32_t)rank;
@@ -131,6 +181,7 @@ static void give_codes(Cuts *cuts, Order order, int most) {
         }
         cuts->code_of[i + 1] = (uint8_t)code;
     }
+    cuts->before[cuts->count] = (uint32_t)cuts->many;
     cuts->last_code = code;
 }
 
@@ -237,12 +288,13 @@ int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most, int codes)
     Order order = order_of(cuts);
     if ((size_t)most > enough_for(cuts->many)) most = (int)enough_for(cuts->many);
     size_t room = cuts->many < (size_t)most ? cuts->many : (size_t)most;
-    if (cuts->many) qsort(cuts->all, cuts->many, sizeof *cuts->all, order);
+    if (sort_cuts(cuts, order)) return -1;
     cuts->cuts = malloc((room + 1) * sizeof *cuts->cuts);
     cuts->code_of = malloc(room + 1);
     cuts->rank = malloc((MOST_CODES + 1) * sizeof *cuts->rank);
     cuts->steps[0] = malloc(2 * (room + AT_A_GLANCE) * sizeof(int64_t));
-    if (!cuts->cuts || !cuts->code_of || !cuts->rank || !cuts->steps[0]) return -1;
+    cuts->before = malloc((room + 1) * sizeof *cuts->before);
+    if (!cuts->cuts || !cuts->code_of || !cuts->rank || !cuts->before || !cuts->steps[0]) return -1;
     cuts->steps[1] = cuts->steps[0] + room + AT_A_GLANCE;
     choose(cuts, order, (size_t)most);
     give_codes(cuts, order, codes);
@@ -258,8 +310,9 @@ int cuts_make(Cuts *cuts, const Value *sample, int sampled, int most, int codes)
 void cuts_forget(Cuts *cuts) {
     free(cuts->all);
     free(cuts->rank);
+    free(cuts->before);
     cuts->all = NULL;
-    cuts->rank = NULL;
+    cuts->rank = cuts->before = NULL;
 }
 
 void cuts_free(Cuts *cuts) {
@@ -349,33 +402,59 @@ INLINE int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code) {
     return place;
 }
 
-size_t cuts_rank(const Cuts *cuts, const Record *record, const Interval *interval, int high) {
-    Cut cut;
-    if (is_open(cuts->kind, interval, high)) return high ? cuts->many : 0;
-    cut_at(cuts->kind, record, interval, high, &cut);
-    return count_before(cuts->all, cuts->many, &cut, 0, order_of(cuts));
+/* How many steps are below a key [0], and how many are not above it [1]. */
+static void places_around(const Cuts *cuts, const Cut *cut, int which, int places[2]) {
+    int64_t key = cut->at[which];
+    for (int above = 0; above < 2; above++) {
+        int64_t to = above ? key : key - 1;
+        places[above] = !above && key == INT64_MIN ? 0
+                        : which                    ? integer_place(cuts, cuts->steps[1], to)
+                                                   : float_place(cuts, to);
+    }
+}
+
+/* How many cuts come before a cut [0], and how many are not after it [1]. */
+static void cuts_around(const Cuts *cuts, const Cut *cut, int places[2]) {
+    if (!is_textual(cuts->kind)) {
+        places_around(cuts, cut, cuts->integral, places);
+        return;
+    }
+    places[0] = (int)count_before(cuts->cuts, (size_t)cuts->count, cut, 0, order_by_texts);
+    places[1] = places[0] < cuts->count && order_by_texts(cuts->cuts + places[0], cut) == 0
+                    ? places[0] + 1
+                    : places[0];
+}
+
+/* How many ends of intervals come before a cut that lies among some of the chosen ones. */
+static size_t rank_of(const Cuts *cuts, const Cut *cut, const int places[2]) {
+    Order order = order_of(cuts);
+    if (places[0] < places[1] && order(cuts->cuts + places[0], cut) == 0)
+        return cuts->before[places[0]];
+    size_t from = places[0] ? cuts->before[places[0] - 1] : 0, to = cuts->before[places[1]];
+    return from + count_before(cuts->all + from, to - from, cut, 0, order);
 }
 
 /* Where floats and integers may both come, an interval has to be wide enough for both. */
-static int span_end(const Cuts *cuts, const Cut *cut, int high) {
-    int after = !high, found, other;
-    if (is_textual(cuts->kind) || cuts->integral)
-        return (int)count_before(cuts->cuts, (size_t)cuts->count, cut, after, order_of(cuts));
-    found = place_by_search(cuts->steps[0], 0, cuts->count, cut->at[0], high);
-    other = place_by_search(cuts->steps[1], 0, cuts->count, cut->at[1], high);
-    return (found < other) == high ? other : found;
+static int span_end(const Cuts *cuts, const Cut *cut, int high, const int places[2]) {
+    int place = places[!high], others[2];
+    if (is_textual(cuts->kind) || cuts->integral) return place;
+    places_around(cuts, cut, 1, others);
+    return (place < others[!high]) == high ? others[!high] : place;
 }
 
-void cuts_span(const Cuts *cuts, const Record *record, const Interval *interval, int span[2],
-               int certain[2]) {
+void cuts_span(const Cuts *cuts, const Record *record, const Interval *interval, Ends *ends) {
     for (int high = 0; high < 2; high++) {
         Cut cut;
-        span[high] = high ? cuts->count : 0;
-        certain[high] = 1;
+        int places[2];
+        ends->span[high] = high ? cuts->count : 0;
+        ends->certain[high] = 1;
+        ends->rank[high] = high ? cuts->many : 0;
         if (is_open(cuts->kind, interval, high)) continue;
         cut_at(cuts->kind, record, interval, high, &cut);
-        int end = span_end(cuts, &cut, high), at = high ? end : end - 1;
-        span[high] = end;
-        certain[high] = at >= 0 && at < cuts->count && order_of(cuts)(cuts->cuts + at, &cut) == 0;
+        cuts_around(cuts, &cut, places);
+        int end = span_end(cuts, &cut, high, places), at = high ? end : end - 1;
+        ends->span[high] = end;
+        ends->certain[high] = at >= 0 && at < cuts->count && order_of(cuts)(cuts->cuts + at, &cut) == 0;
+        ends->rank[high] = rank_of(cuts, &cut, places);
     }
 }

@@ -143,12 +143,12 @@ PyObject *kernel_match_many(Kernel *kernel, PyObject *events) {
 
 /* -- changing -------------------------------------------------------------------------------------- */
 
-/* add_column(name, reader, seat, kind, never, coerce, loose, of): the number of the new column. */
+/* add_column(name, reader, seat, kind, plain, never, coerce, loose, of): its number. */
 static PyObject *add_column(Kernel *kernel, PyObject *arguments) {
     PyObject *name, *reader, *seat, *never, *coerce, *loose, *of;
-    int kind;
-    if (!PyArg_ParseTuple(arguments, "OOOiO!OOO", &name, &reader, &seat, &kind, &PyFrozenSet_Type,
-                          &never, &coerce, &loose, &of))
+    int kind, plain;
+    if (!PyArg_ParseTuple(arguments, "OOOipO!OOO", &name, &reader, &seat, &kind, &plain,
+                          &PyFrozenSet_Type, &never, &coerce, &loose, &of))
         return NULL;
     if (kernel->count == MOST_COLUMNS) {
         PyErr_SetString(PyExc_ValueError, "there are as many columns as there can be");
@@ -165,57 +165,12 @@ static PyObject *add_column(Kernel *kernel, PyObject *arguments) {
     column->of = Py_NewRef(of);
     column->kind = (uint8_t)kind;
     column->asks_loosely = 0;
+    column->plain = plain && column->name != NULL;
     memset(kernel->plans, 0, sizeof kernel->plans);
     for (int i = 0; i < SAMPLE; i++) kernel->sample[kernel->count * SAMPLE + i].kind = V_ABSENT;
     kernel->sampled = kernel->next = 0; /* it had no values before */
     kernel->every = kernel->until = 1;
     return PyLong_FromLong(kernel->count++);
-}
-
-static int check_predicates(Kernel *kernel, PyObject *predicates) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(predicates); i++) {
-        PyObject *each = PyTuple_GET_ITEM(predicates, i);
-        if (!PyTuple_Check(each) || PyTuple_GET_SIZE(each) != 6) {
-            PyErr_SetString(PyExc_TypeError, "a predicate is a tuple of six");
-            return -1;
-        }
-        long column = PyLong_AsLong(PyTuple_GET_ITEM(each, 0));
-        long form = PyLong_AsLong(PyTuple_GET_ITEM(each, 1));
-        if (PyErr_Occurred()) return -1;
-        if (column < 0 || column >= kernel->count || form < F_IN || form > F_FALSE) {
-            PyErr_SetString(PyExc_IndexError, "a predicate of a column or form that is not there");
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static void mark_loose(Kernel *kernel, PyObject *predicates) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(predicates); i++) {
-        PyObject *each = PyTuple_GET_ITEM(predicates, i);
-        long form = PyLong_AsLong(PyTuple_GET_ITEM(each, 1));
-        long strict = PyLong_AsLong(PyTuple_GET_ITEM(each, 4)) >> 3 & 1;
-        if ((form == F_NOT_IN && !strict) || form == F_TRUE || form == F_FALSE)
-            kernel->columns[PyLong_AsLong(PyTuple_GET_ITEM(each, 0))].asks_loosely = 1;
-    }
-}
-
-/* put(number, residual, predicates): one more conjunction, matched once it is in a segment. */
-static PyObject *put_conjunction(Kernel *kernel, PyObject *arguments) {
-    Py_ssize_t number, residual;
-    PyObject *predicates;
-    if (!PyArg_ParseTuple(arguments, "nnO!", &number, &residual, &PyTuple_Type, &predicates))
-        return NULL;
-    if (number < 0 || number > INT32_MAX) {
-        PyErr_SetString(PyExc_OverflowError, "more filters than there are numbers");
-        return NULL;
-    }
-    if (check_predicates(kernel, predicates)) return NULL;
-    if (records_add(&kernel->pending, kernel->columns, (uint32_t)number, (int32_t)residual,
-                    predicates))
-        return NULL;
-    mark_loose(kernel, predicates);
-    Py_RETURN_NONE;
 }
 
 /* -- what Python sees -------------------------------------------------------------------------------- */
@@ -335,6 +290,7 @@ static PyMethodDef methods[] = {
     {"add_column", (PyCFunction)add_column, METH_VARARGS, "One more term of the events."},
     {"set_key", (PyCFunction)set_key, METH_VARARGS, "Who wants what passes a filter."},
     {"put", (PyCFunction)put_conjunction, METH_VARARGS, "One more conjunction of a filter."},
+    {"take", (PyCFunction)(void (*)(void))take_tree, METH_FASTCALL, "A filter that is one of them."},
     {"settle", (PyCFunction)settle, METH_VARARGS, "What waits becomes a segment, or part of one."},
     {"merged", (PyCFunction)merged, METH_VARARGS, "One segment of the first ones."},
     {"swap", (PyCFunction)swap, METH_VARARGS, "Let a segment stand for the first ones."},

@@ -52,6 +52,7 @@ typedef struct {
     PyObject *of;     /* the class of a MEMBER */
     uint8_t kind;
     uint8_t asks_loosely;
+    uint8_t plain; /* an attribute of the event, compared as Python's numbers or texts */
 } Column;
 
 int64_t float_key(double number);
@@ -97,8 +98,19 @@ typedef struct {
     size_t count;
 } Records;
 
+/* What a predicate asks of a column: an interval, or one or none of some values. Borrowed. */
+typedef struct {
+    int column, form, flags;
+    PyObject *low, *high; /* NULL is no bound */
+    PyObject *values;     /* a tuple, or NULL */
+} Asked;
+
+enum { LOW_AFTER = 1, HIGH_AFTER = 2, NAN_TOO = 4, STRICT = 8 };
+#define HIGH_FOLLOWS 16 /* the high end is what follows all texts that begin with the low one */
+#define NO_RESIDUAL (-1)
+
 int records_add(Records *records, const Column *columns, uint32_t number, int32_t residual,
-                PyObject *predicates);
+                const Asked *asked, uint32_t count);
 int records_copy(Records *records, const Record *record);
 void records_free(Records *records);
 int record_check(const Record *record, const Column *columns, const Value *values, uint32_t odd);
@@ -140,6 +152,7 @@ typedef struct {
     Cut *all; /* every end of an interval, while a segment is built */
     size_t many, room;
     uint32_t *rank; /* how many of all come before each code but the first */
+    uint32_t *before; /* how many of all come before each cut; and all */
     /* Where to begin to look: a grid of cells over the integers, or texts, and over the floats. */
     uint16_t *of_integers, *of_floats;
     int64_t least, last;
@@ -155,11 +168,14 @@ void cuts_free(Cuts *cuts);
 size_t cuts_bytes(const Cuts *cuts);
 /* The place of a value; or its code, if that is NO_PLACE. */
 static inline int cuts_place(const Cuts *cuts, const Value *value, uint8_t *code);
-/* How many ends of intervals come before the low or the high end of one. */
-size_t cuts_rank(const Cuts *cuts, const Record *record, const Interval *interval, int high);
-/* The places that an interval touches, and whether the first and the last are wholly in it. */
-void cuts_span(const Cuts *cuts, const Record *record, const Interval *interval, int span[2],
-               int certain[2]);
+/* The places that an interval touches; whether the first and the last are wholly in it; and how many
+ * ends of intervals come before its low and its high end. */
+typedef struct {
+    int span[2], certain[2];
+    size_t rank[2];
+} Ends;
+
+void cuts_span(const Cuts *cuts, const Record *record, const Interval *interval, Ends *ends);
 
 static inline int is_textual(int kind) { return kind == TEXT || kind == BYTES; }
 

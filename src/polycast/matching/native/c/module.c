@@ -19,6 +19,8 @@
 
 #include "building.c"
 
+#include "trees.c"
+
 #include "kernel.c"
 
 #include "columns.c"
@@ -45,6 +47,8 @@ static PyObject *set_absent(PyObject *module, PyObject *arguments) {
 
 static PyMethodDef functions[] = {
     {"use", use_scan, METH_O, "Choose how boxes are scanned: best, scalar, avx2."},
+    {"set_nodes", set_nodes, METH_VARARGS, "What the trees of filters are made of."},
+    {"hash_tree", hash_tree, METH_O, "The hash of a tree, or None if Python has to find it."},
     {"set_absent", set_absent, METH_VARARGS, "What stands for a value that is missing; or may."},
     {NULL},
 };

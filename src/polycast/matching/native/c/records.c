@@ -99,17 +99,33 @@ static void open_end(const Column *column, int high, int64_t at[2]) {
     at[1] = column->kind == TEXT || column->kind == BYTES ? OPEN : at[0];
 }
 
-static int put_interval(Records *records, const Column *column, PyObject *low, int low_after,
-                        PyObject *high, int high_after, Records *texts) {
+static int put_end(const Column *column, PyObject *constant, int after, int high,
+                   int64_t at[2], Records *texts) {
+    if (constant != NULL) return put_cut(column, constant, after, at, texts);
+    open_end(column, high, at);
+    return 0;
+}
+
+/* What follows all ASCII texts that begin with another: the same with a greater last character. */
+static PyObject *successor(PyObject *prefix) {
+    Py_ssize_t size = PyUnicode_GET_LENGTH(prefix);
+    PyObject *text = PyUnicode_New(size, 127);
+    if (text == NULL) return NULL;
+    memcpy(PyUnicode_1BYTE_DATA(text), PyUnicode_1BYTE_DATA(prefix), (size_t)size);
+    PyUnicode_1BYTE_DATA(text)[size - 1]++;
+    return text;
+}
+
+static int put_interval(Records *records, const Column *column, PyObject *low, PyObject *high,
+                        int flags, Records *texts) {
     Interval interval;
-    if (low == Py_None)
-        open_end(column, 0, interval.low);
-    else if (put_cut(column, low, low_after, interval.low, texts))
-        return -1;
-    if (high == Py_None)
-        open_end(column, 1, interval.high);
-    else if (put_cut(column, high, high_after, interval.high, texts))
-        return -1;
+    PyObject *end = flags & HIGH_FOLLOWS ? successor(low) : Py_XNewRef(high);
+    int result = end == NULL && flags & HIGH_FOLLOWS;
+    result = result ||
+             put_end(column, low, flags & LOW_AFTER, 0, interval.low, texts) ||
+             put_end(column, end, flags >> 1 & 1, 1, interval.high, texts);
+    Py_XDECREF(end);
+    if (result) return -1;
     if (append(records, &interval, sizeof interval)) {
         PyErr_NoMemory();
         return -1;
@@ -117,29 +133,25 @@ static int put_interval(Records *records, const Column *column, PyObject *low, i
     return 0;
 }
 
-/* (column, form, low, high, flags, values): an interval, or the values that it equals or not. */
-static int put_predicate(Records *records, const Column *columns, PyObject *from, Records *texts) {
-    int column, form, flags, result = 0;
-    PyObject *low, *high, *values;
-    if (!PyArg_ParseTuple(from, "iiOOiO", &column, &form, &low, &high, &flags, &values)) return -1;
-    Predicate made = {(uint8_t)column, (uint8_t)form, (uint8_t)(flags >> 2 & 1),
-                      (uint8_t)(flags >> 3 & 1), 0};
-    if (form <= F_NOT_IN) made.intervals = values == Py_None ? 1 : (uint32_t)PyTuple_Size(values);
-    if (PyErr_Occurred()) return -1;
+static int put_predicate(Records *records, const Column *columns, const Asked *asked,
+                         Records *texts) {
+    const Column *column = columns + asked->column;
+    Predicate made = {(uint8_t)asked->column, (uint8_t)asked->form, (asked->flags & NAN_TOO) != 0,
+                      (asked->flags & STRICT) != 0, 0};
+    if (asked->form <= F_NOT_IN)
+        made.intervals = asked->values == NULL ? 1 : (uint32_t)PyTuple_GET_SIZE(asked->values);
     if (made.intervals > MOST_INTERVALS) return refuse();
     if (append(records, &made, sizeof made)) {
         PyErr_NoMemory();
         return -1;
     }
-    const Column *of = columns + column;
-    if (form > F_NOT_IN) return 0;
-    if (values == Py_None)
-        return put_interval(records, of, low, flags & 1, high, flags >> 1 & 1, texts);
-    for (uint32_t i = 0; i < made.intervals && result == 0; i++) {
-        PyObject *value = PyTuple_GET_ITEM(values, i);
-        result = put_interval(records, of, value, 0, value, 1, texts);
+    if (asked->values == NULL && made.intervals)
+        return put_interval(records, column, asked->low, asked->high, asked->flags, texts);
+    for (uint32_t i = 0; i < made.intervals; i++) {
+        PyObject *value = PyTuple_GET_ITEM(asked->values, i);
+        if (put_interval(records, column, value, value, HIGH_AFTER, texts)) return -1;
     }
-    return result;
+    return 0;
 }
 
 static void move_texts(Record *record, const Column *columns, size_t by) {
@@ -157,14 +169,14 @@ static void move_texts(Record *record, const Column *columns, size_t by) {
 
 /* Nothing is added if it fails: ValueError if a constant has no place. */
 int records_add(Records *records, const Column *columns, uint32_t number, int32_t residual,
-                PyObject *predicates) {
+                const Asked *asked, uint32_t count) {
     Records texts = {0};
     size_t begun = records->size;
-    Record header = {0, number, residual, (uint32_t)PyTuple_GET_SIZE(predicates)};
+    Record header = {0, number, residual, count};
     int result = append(records, &header, sizeof header);
     if (result) PyErr_NoMemory();
-    for (uint32_t i = 0; i < header.count && result == 0; i++)
-        result = put_predicate(records, columns, PyTuple_GET_ITEM(predicates, i), &texts);
+    for (uint32_t i = 0; i < count && result == 0; i++)
+        result = put_predicate(records, columns, asked + i, &texts);
     if (result == 0) {
         size_t by = records->size - begun, padding = -texts.size & 7;
         result = append(records, texts.data, texts.size) || append(records, "\0\0\0\0\0\0\0", padding);

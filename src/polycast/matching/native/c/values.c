@@ -43,7 +43,7 @@ int64_t text_key(const char *data, Py_ssize_t size) {
 int text_order(const Value *value, int64_t key, const char *data, Py_ssize_t size) {
     if (value->key != key) return value->key < key ? -1 : 1;
     Py_ssize_t shorter = value->size < size ? value->size : size;
-    int order = shorter ? memcmp(value->data, data, (size_t)shorter) : 0;
+    int order = shorter > 8 ? memcmp(value->data + 8, data + 8, (size_t)shorter - 8) : 0;
     if (order) return order;
     return (value->size > size) - (value->size < size);
 }
