@@ -12,7 +12,7 @@ from stored_events import BigSale, Sale, numbers, sales
 from stored_player import Player
 
 import polycast as pc
-from polycast.log_reader import log_reader
+from polycast.log_reader import log_pages
 from polycast.testing import Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -280,7 +280,7 @@ def read(shop: pc.Bus, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     watch("read")
     watch("news")
-    monkeypatch.setattr(log_reader, "MUCH", FEW)
+    monkeypatch.setattr(log_pages, "PAGE_BYTES", FEW)
     return sizes
 
 

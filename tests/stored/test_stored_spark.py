@@ -382,7 +382,7 @@ def test_health_and_explain_say_how_far_the_pipeline_is(
     }
     told = "routed what is before position 5, 6 events behind the log"
     assert told in str(sub.explain())
-    eventually(lambda: bus._engine.source.waits_since is not None)  # type: ignore[union-attr]
+    eventually(lambda: bus._engine.source.routed.waits_since is not None)  # type: ignore[union-attr]
     clock.advance(60)
     assert any("has not moved for 60 s" in problem for problem in bus.health().problems)
     player.play()

@@ -1,4 +1,4 @@
-"""Who takes what in the log, as the pipeline has found out, for the thread that brings it."""
+"""The recipients of events that the pipeline has found, range by range of the log."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from polycast.routing.recipients import Recipients
     from polycast.stores import Store
 
-__all__ = ["Piece", "Stretches"]
+__all__ = ["RoutedRange", "RoutedRanges"]
 
-TOGETHER = 8  # stretches read at a time
+TOGETHER = 8  # ranges read at a time
 MOST, LARGEST = 1_000, 2_000_000  # how many are remembered, and how many bytes of them
 _log = log_of("polycast")
 
 
-class Piece:
-    """One stretch; or a part of the log before the end of the routed for which there is none."""
+class RoutedRange:
+    """One stretch of the log with its recipients; or one for which none are kept any more."""
 
     def __init__(self, stretch: Stretch) -> None:
         self._stretch = stretch
         self.low, self.high, self.size = stretch.low, stretch.high, len(stretch.takers)
 
     @cached_property
-    def takers(self) -> Recipients | None:
+    def recipients(self) -> Recipients | None:
         """Who takes what; None if that is not known here, so that each has to ask for itself."""
         if not self.size:
             return None
@@ -43,52 +43,51 @@ class Piece:
 
     @cached_property
     def _by_route(self) -> dict[int, list[int]]:
-        return {} if self.takers is None else self.takers.by_route()
+        return {} if self.recipients is None else self.recipients.by_route()
 
     def taken(self, route: int, start: int, limit: int) -> tuple[list[int], int]:
         """The first positions that a route takes from a position on; up to where they go."""
         positions = self._by_route.get(route, [])
         begin = bisect_left(positions, start)
-        found = positions[begin : begin + limit]
-        return found, self.high if begin + len(found) == len(positions) else found[-1] + 1
+        taken = positions[begin : begin + limit]
+        return taken, self.high if begin + len(taken) == len(positions) else taken[-1] + 1
 
 
-class Stretches:
-    """What is in the store, a little of it remembered: many read the same. For one thread."""
+class RoutedRanges:
+    """The ranges of a store, for one thread; some are remembered, as many mailboxes read them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: OrderedDict[int, Piece] = OrderedDict()  # by where it begins
+        self._known: OrderedDict[int, RoutedRange] = OrderedDict()  # by where it begins
         self._size = 0
 
-    def known(self, position: int) -> Piece | None:
-        """The stretch that a position is in, if it is remembered."""
-        found = self._known.get(position)
-        if found is None:  # mostly somebody goes on where another stretch ended
-            inside = (each for each in self._known.values() if each.low <= position < each.high)
-            found = next(inside, None)
-        if found is not None:
-            self._known.move_to_end(found.low)
-        return found
+    def known(self, position: int) -> RoutedRange | None:
+        """Return the range that a position is in, if it is remembered."""
+        known = self._known.get(position)
+        if known is None:  # mostly somebody goes on where another range ended
+            known = next((r for r in self._known.values() if r.low <= position < r.high), None)
+        if known is not None:
+            self._known.move_to_end(known.low)
+        return known
 
-    def load(self, position: int) -> Piece | None:
-        """What the store has for a position; None if that is not routed yet."""
+    def load(self, position: int) -> RoutedRange | None:
+        """Return what the store has for a position; None if that is not routed yet."""
         with self._store.view() as view:
             end = view.routed().high
-            found = view.stretches(position, limit=TOGETHER) if position < end else []
+            stretches = view.stretches(position, limit=TOGETHER) if position < end else []
         if position >= end:
             return None
-        pieces = [Piece(each) for each in found]
-        for piece in reversed(pieces):  # that which is needed next is forgotten last
-            self._remember(piece)
-        if pieces and pieces[0].low <= position:
-            return pieces[0]
+        ranges = list(map(RoutedRange, stretches))
+        for routed_range in reversed(ranges):  # that which is needed next is forgotten last
+            self._remember(routed_range)
+        if ranges and ranges[0].low <= position:
+            return ranges[0]
         # Whoever was to have it has passed it, by what the store knew.
-        return Piece(Stretch(position, pieces[0].low if pieces else end, b""))
+        return RoutedRange(Stretch(position, ranges[0].low if ranges else end, b""))
 
-    def _remember(self, piece: Piece) -> None:
-        before = self._known.pop(piece.low, None)
-        self._size += piece.size - (0 if before is None else before.size)
-        self._known[piece.low] = piece
+    def _remember(self, routed_range: RoutedRange) -> None:
+        before = self._known.pop(routed_range.low, None)
+        self._size += routed_range.size - (0 if before is None else before.size)
+        self._known[routed_range.low] = routed_range
         while len(self._known) > 1 and (len(self._known) > MOST or self._size > LARGEST):
             self._size -= self._known.popitem(last=False)[1].size

@@ -37,7 +37,7 @@ _CLASSES = "classes by hash"
 
 
 class StoredDispatcher(Dispatcher):
-    """Appends what is published, and routes what a feed reads; positions are the log's."""
+    """Appends what is published, and routes what a log reader reads; positions are the log's."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class StoredDispatcher(Dispatcher):
         with self.advanced:
             self.advanced.wait_for(lambda: self.routed > position, self.publishing.within)
 
-    # -- what the feed reads -----------------------------------------------------------------------
+    # -- what the log reader reads -----------------------------------------------------------------
 
     def class_of(self, stored: Stored) -> type:
         """The class of a record, here."""

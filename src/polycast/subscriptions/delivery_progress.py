@@ -101,7 +101,7 @@ class StoreProgress:
         """Return what flush() waits for: the newest position, and all that is routed so far."""
         routed = 0
         with suppress(*STORE_FAILURES):
-            if self._reader.is_routed:
+            if self._reader.routed.has_mailboxes:
                 with self._store.view() as view:
                     routed = view.routed().high
         # A broker that cannot be asked is told: what others have published is not known.
@@ -113,7 +113,7 @@ class StoreProgress:
             return True
         if not self._has_seen_all():
             return False
-        if self._reader.is_routed and self._reader.front < routed:
+        if self._reader.routed.has_mailboxes and self._reader.routed.front < routed:
             return False
         return self._dispatcher.routed > position
 
@@ -140,7 +140,7 @@ class StoreProgress:
             return NOT_KNOWN
         interests = list(mailbox.interests())
         number = interests.index(consumer.interest) if consumer.interest in interests else 0
-        return self._reader.asked_elsewhere(mailbox, number)
+        return self._reader.interests.pushed_filter(mailbox, number)
 
     def has_members_elsewhere(self, mailbox: Mailbox) -> bool:
         """Whether other buses have members of a group; perhaps, if the store cannot be asked."""
@@ -150,14 +150,14 @@ class StoreProgress:
 
     def pipeline(self) -> PipelineHealth | None:
         """Return how far the pipeline has come, if it routes for anybody here."""
-        if not self._reader.is_routed or not self._store.is_up:
+        if not self._reader.routed.has_mailboxes or not self._store.is_up:
             return None
         try:
             with self._store.view() as view:
                 routed, newest = view.routed(), view.newest()
         except STORE_FAILURES:
             return None
-        since, now = self._reader.waits_since, self._dispatcher.clock.monotonic()
+        since, now = self._reader.routed.waits_since, self._dispatcher.clock.monotonic()
         still = 0.0 if since is None else now - since
         return PipelineHealth(routed.high, newest + 1 - routed.high, routed.token > 0, still)
 

@@ -229,7 +229,7 @@ class StoreBackend:
         resumed = []
         for flight in flights:
             records = record_at(self._store, mailbox.name, flight.position)
-            wanted = self._reader.wanted(mailbox, records, again=True)
+            wanted = self._reader.selection.wanted(mailbox, records, again=True)
             resumed += [(*pair, flight.attempts, flight.due - now) for pair in wanted]
             if not wanted:  # a new definition does not want it, or it is not kept any more
                 keeper.forget(flight.position)
@@ -253,7 +253,7 @@ class StoreBackend:
 
     def join(self, mailbox: Mailbox) -> None:
         """One more consumer has attached to a mailbox that is in the plan."""
-        self._reader.want(mailbox)
+        self._reader.interests.tell(mailbox)
         self._dispatcher.change(mailbox)
 
     def begun(self, mailbox: Mailbox, entries: list[Entry]) -> None:

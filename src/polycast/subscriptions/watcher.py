@@ -138,7 +138,7 @@ class Watcher:
         offers = []
         for flight in free:
             records = record_at(self._store, group.name, flight.position)
-            wanted = self._reader.wanted(group, records, again=True)
+            wanted = self._reader.selection.wanted(group, records, again=True)
             offers += [(flight, entry, verdict) for entry, verdict in wanted]
             if not wanted:
                 group.refuse(flight)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polycast.events import Identity, Record
     from polycast.stores.values import EventType
 
-__all__ = ["LogReader", "names_root", "plan_of_types"]
+__all__ = ["LogRowReader", "names_root", "plan_of_types"]
 
 _ROW = "SELECT position, type, root, epoch, sequence, time, body FROM log"
 _RANGE = "position >= ?1 AND position < ?2"
@@ -50,7 +50,7 @@ def _up_to(size: int | None, rows: Iterable[Row]) -> tuple[list[Row], bool]:
     return taken, False
 
 
-class LogReader:
+class LogRowReader:
     """Reads the log on any connection that is in a read transaction."""
 
     def __init__(self, path: str) -> None:

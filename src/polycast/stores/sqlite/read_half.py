@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from polycast.stores.local import LocalStore
-from polycast.stores.sqlite.log_rows import LogReader
+from polycast.stores.sqlite.log_rows import LogRowReader
 from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.state import SqlView
 
@@ -28,7 +28,7 @@ class Readable(LocalStore):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._log = LogReader(path)
+        self._log = LogRowReader(path)
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[apsw.Connection]:

@@ -1,0 +1,185 @@
+"""Reads what the pipeline has routed, and brings it to the mailboxes that it names."""
+
+from __future__ import annotations
+
+from itertools import dropwhile, islice
+from typing import TYPE_CHECKING
+
+from polycast.log_reader.log_pages import PAGE_RECORDS
+from polycast.log_reader.routed_ranges import RoutedRanges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from polycast.delivery import Mailbox
+    from polycast.log_reader.log_pages import LogPages
+    from polycast.log_reader.routed_ranges import RoutedRange
+    from polycast.routing import StoredDispatcher
+    from polycast.routing.recipients import Recipients
+    from polycast.stores import Entry, Store, Stored
+
+__all__ = ["RoutedReader"]
+
+SWEEP = 256  # ranges gone through at a time
+
+
+class RoutedReader:
+    """Follows the pipeline, for all mailboxes that have a route and are not behind."""
+
+    def __init__(
+        self,
+        store: Store,
+        pages: LogPages,
+        dispatcher: StoredDispatcher,
+        *,
+        look: Callable[[], None],
+        fallen_behind: Callable[[Mailbox], None],
+    ) -> None:
+        self._store, self._pages, self._dispatcher = store, pages, dispatcher
+        self._look, self._fallen_behind = look, fallen_behind
+        self._ranges = RoutedRanges(store)
+        self._lock = dispatcher.runtime.rlock()
+        self._boxes: dict[int, Mailbox] = {}  # by the number of their route
+        self.front = 1  # all before this position has been brought to the mailboxes with a route
+        self._claimed = 1  # who is brought what is before this was settled, under the lock
+        self._under_way: tuple[Recipients, Iterator[tuple[int, list[int]]]] | None = None
+        self.waits_since: float | None = None  # how long there is something that is not routed
+        self.is_closed = False
+
+    @property
+    def has_mailboxes(self) -> bool:
+        """Whether the pipeline routes for anybody here."""
+        return bool(self._boxes)
+
+    def join(self, mailbox: Mailbox, start: int, number: int) -> None:
+        """Bring a mailbox what is routed to it, once it is not behind."""
+        with self._lock:
+            if not self._boxes:  # nobody has looked at what was routed before
+                with self._store.view() as view:
+                    self.front = max(self.front, view.routed().high)
+            mailbox.go_live(max(self.front, self._claimed, start))
+            self._boxes[number] = mailbox
+
+    def leave(self, mailbox: Mailbox) -> None:
+        """Bring a mailbox nothing more."""
+        with self._lock:
+            if mailbox.route is not None and self._boxes.get(mailbox.route.number) is mailbox:
+                del self._boxes[mailbox.route.number]
+
+    # -- in the thread of the log reader -----------------------------------------------------------
+
+    def read(self) -> bool:
+        """Bring a little; return whether there may be more."""
+        if not self._boxes:
+            return False
+        routed_range = self.range_at(self.front)
+        if routed_range is None:
+            waits = self._dispatcher.routed > self.front
+            if not waits or self.waits_since is None:
+                self.waits_since = self._dispatcher.clock.monotonic() if waits else None
+            return False
+        self.waits_since = None
+        if routed_range.recipients is None:
+            self._leave_to_mailboxes(routed_range)
+        else:
+            self._bring(routed_range, routed_range.recipients)
+        return True
+
+    def range_at(self, position: int) -> RoutedRange | None:
+        """Return the range of a position; all that was changed before it was kept is seen.
+
+        A route may have ended, or its subscription may have been taken over, before that.
+        """
+        routed_range = self._ranges.known(position)
+        if routed_range is None:
+            routed_range = self._ranges.load(position)
+            self._look()
+        return routed_range
+
+    def _leave_to_mailboxes(self, routed_range: RoutedRange) -> None:
+        """Nobody knows the recipients: each mailbox has to read the range for itself."""
+        for mailbox in self._claim(routed_range.high).values():
+            if mailbox.behind is None and mailbox.waits_for < routed_range.high:
+                mailbox.fall_behind(self.front)
+                self._fallen_behind(mailbox)
+        self._advance(routed_range.high)
+
+    def _claim(self, upto: int) -> dict[int, Mailbox]:
+        """Those who are brought what is before a position; whoever joins later is not."""
+        with self._lock:
+            self._claimed = max(self._claimed, upto)
+            return dict(self._boxes)
+
+    def _advance(self, position: int) -> None:
+        with self._lock:  # somebody may join as the first
+            self.front = max(self.front, position)
+
+    def _bring(self, routed_range: RoutedRange, recipients: Recipients) -> None:
+        """Bring a part of a range to the recipients that are not behind."""
+        if self._under_way is None or self._under_way[0] is not recipients:
+            rest = dropwhile(lambda recipient: recipient[0] < self.front, recipients)
+            self._under_way = recipients, rest
+        part = list(islice(self._under_way[1], PAGE_RECORDS))
+        upto = part[-1][0] + 1 if len(part) == PAGE_RECORDS else routed_range.high
+        box_of = self._claim(upto).get
+        wanted = {
+            position: mailboxes
+            for position, numbers in part
+            if (mailboxes := [box for number in numbers if (box := box_of(number)) is not None])
+        }
+        unsure = set(map(box_of, recipients.unsure))
+        records, missing = self._pages.at(list(wanted))
+        woken: dict[Mailbox, None] = {}
+        for stored in records:
+            if self.is_closed:
+                return
+            mailboxes = wanted.get(stored.position, [])
+            if mailboxes:
+                self._bring_one(stored, mailboxes, unsure)
+                self.front = stored.position + 1
+                woken.update(dict.fromkeys(mailboxes))
+        for mailbox in woken:  # once for all that it got: that is most of the work
+            mailbox.wake()
+        if missing is not None:  # there is more, or what comes next is damaged
+            self._under_way, upto = None, missing
+        self._advance(upto)
+
+    def _bring_one(
+        self, stored: Stored, mailboxes: list[Mailbox], unsure: set[Mailbox | None]
+    ) -> None:
+        dispatcher = self._dispatcher
+        contexts = dict.fromkeys(mailbox.interest.context for mailbox in mailboxes)
+        seen = {context: dispatcher.entry_in(stored, context) for context in contexts}
+        wanted: list[tuple[Mailbox, Entry]] = []
+        for mailbox in mailboxes:
+            entry, asked = seen[mailbox.interest.context], (mailbox,)
+            if entry is None or (mailbox in unsure and not dispatcher.wanted_by(asked, entry)):
+                continue
+            wanted.append((mailbox, entry))
+        with dispatcher.order:
+            for mailbox, entry in wanted:
+                mailbox.put(entry, True)
+
+    def read_behind(
+        self, routed_range: RoutedRange | None, number: int, start: int, room: int
+    ) -> tuple[list[Stored], int, bool]:
+        """Read what is routed to one mailbox that is behind, from its place on.
+
+        Return up to where that goes, and whether its filter has still to be asked, too.
+        """
+        positions: list[int] = []
+        unsure = False
+        for _ in range(SWEEP):
+            if routed_range is None or routed_range.recipients is None:
+                break
+            unsure = unsure or number in routed_range.recipients.unsure
+            taken, start = routed_range.taken(number, start, room - len(positions))
+            positions += taken
+            if start >= self.front or len(positions) == room:
+                break
+            routed_range = self.range_at(start)
+        records, missing = self._pages.at(positions)
+        self._look()
+        meant = set(positions)
+        records = [stored for stored in records if stored.position in meant]
+        return records, start if missing is None else missing, unsure
