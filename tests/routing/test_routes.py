@@ -15,7 +15,7 @@ from routing_reference import takers
 
 import polycast as pc
 from polycast.matching import Interest
-from polycast.routing import indexed_targets
+from polycast.routing import target_index
 from polycast.routing.publish_codegen import UNROLLED, RouteShape, source_of
 from polycast.testing import TestBus
 
@@ -159,7 +159,7 @@ class Run:
         self.bus.run_until_idle()
 
 
-@pytest.mark.parametrize("many", [0, 3, indexed_targets.MANY])
+@pytest.mark.parametrize("many", [0, 3, target_index.MANY])
 @pytest.mark.parametrize("history", [0, 100])
 @settings(
     max_examples=75 * MORE,
@@ -171,8 +171,8 @@ def test_generated_routes_deliver_what_the_slow_dispatcher_says(
     history: int, many: int, monkeypatch: pytest.MonkeyPatch, program: list[Any]
 ) -> None:
     """So many filters are a crowd, over which there is an index."""
-    monkeypatch.setattr(indexed_targets, "MANY", many)
-    monkeypatch.setattr(indexed_targets, "LOOKED_AT", 2)
+    monkeypatch.setattr(target_index, "MANY", many)
+    monkeypatch.setattr(target_index, "LOOKED_AT", 2)
     run = Run(history)
     for name, *arguments in program:
         getattr(run, name)(*arguments)
@@ -220,7 +220,7 @@ def test_many_filters_call_in_the_order_of_their_subscriptions() -> None:
 
 
 def test_a_crowd_changes_while_an_event_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_targets, "MANY", 48)
+    monkeypatch.setattr(target_index, "MANY", 48)
     got: list[int] = []
     subscriptions: list[pc.Subscription[Talk]] = []
     with pc.Bus() as bus:
@@ -252,8 +252,8 @@ def test_a_crowd_changes_while_an_event_goes_round(monkeypatch: pytest.MonkeyPat
 def test_a_crowd_that_wants_most_events_is_asked_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(indexed_targets, "MANY", 48)
-    monkeypatch.setattr(indexed_targets, "LOOKED_AT", 4)
+    monkeypatch.setattr(target_index, "MANY", 48)
+    monkeypatch.setattr(target_index, "LOOKED_AT", 4)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(100):
@@ -265,7 +265,7 @@ def test_a_crowd_that_wants_most_events_is_asked_one_by_one(
             )
 
         def is_crowded() -> bool:
-            return "choose" in bus._dispatcher.route(Talk, None).__globals__  # type: ignore[attr-defined]
+            return "choose" in bus._publishing.route(Talk).__globals__  # type: ignore[attr-defined]
 
         for _ in range(10):
             bus.publish(Talk(stars=1))
@@ -281,7 +281,7 @@ def test_a_crowd_that_wants_most_events_is_asked_one_by_one(
 def test_those_who_take_the_delivery_keep_their_order_in_a_crowd(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(indexed_targets, "MANY", 48)
+    monkeypatch.setattr(target_index, "MANY", 48)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(100):
@@ -297,7 +297,7 @@ def test_those_who_take_the_delivery_keep_their_order_in_a_crowd(
 def test_pausing_in_a_crowd_loses_nothing(
     in_thread: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexed_targets, "MANY", 48)
+    monkeypatch.setattr(target_index, "MANY", 48)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(60):
@@ -313,7 +313,7 @@ def test_pausing_in_a_crowd_loses_nothing(
 
 
 def test_the_source_holds_numbered_names_only() -> None:
-    shape = RouteShape(queued=(True, False), direct=(None,), logged=True, turn=True, topic=True)
+    shape = RouteShape(queued=(True, False), direct=(None,), logged=True, locked=True, topic=True)
     assert "Talk" not in source_of(shape)
     assert "hit_0 = test_0(event)" in source_of(shape)
 
@@ -322,9 +322,9 @@ def test_a_subscription_to_an_unrelated_type_leaves_the_route_as_it_is() -> None
     with pc.Bus() as bus:
         bus.subscribe(Talk, print, where=lambda t: False, dispatch="inline")
         bus.publish(Talk())
-        before = bus._dispatcher.routes[Talk]
+        before = bus._dispatcher.routes.plain[Talk]
         bus.subscribe(int, print, dispatch="inline")
-        assert bus._dispatcher.routes[Talk] is before
+        assert bus._dispatcher.routes.plain[Talk] is before
 
 
 def test_a_new_subscription_to_a_supertype_makes_a_new_route() -> None:

@@ -163,7 +163,7 @@ class Bus:
         try:
             route = self._routes[type(event)]
         except KeyError:
-            route = self._dispatcher.route(type(event), None, self._context)
+            route = self._publishing.route(type(event))
         return route(event)
 
     def publish_many(

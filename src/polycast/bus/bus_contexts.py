@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.contexts import FederationMember
     from polycast.delivery import DeadLetters
-    from polycast.routing import Dispatcher, StoredDispatcher
+    from polycast.routing import Dispatcher, RecordRouter
     from polycast.stores import ContextVersion, Entry, Store, Transaction, View
     from polycast.typesystem import Description
 
@@ -42,18 +42,18 @@ class BusContexts:
     @property
     def federation(self) -> Federation | None:
         """The contexts, if there are any."""
-        return self._dispatcher.translation.federation
+        return self._dispatcher.plan.translation.federation
 
     def use(self, federation: object) -> None:
         """Have these contexts."""
         if not isinstance(federation, Federation):
             raise BadOptionError("federation", federation, accepted="a pc.Federation")
         self._check(federation.members)
-        self._dispatcher.translation.federation = federation
+        self._dispatcher.plan.translation.federation = federation
         try:
             self._changed()
         except BaseException:
-            self._dispatcher.translation.federation = None
+            self._dispatcher.plan.translation.federation = None
             raise
         federation.guard(self._check)
         federation.watch(self._changed)
@@ -122,14 +122,19 @@ class StoredContexts(BusContexts):
     """The contexts of a bus over a store: each version is kept, with where it takes effect."""
 
     def __init__(
-        self, dispatcher: StoredDispatcher, clock: Clock, letters: DeadLetters, store: Store
+        self,
+        dispatcher: Dispatcher,
+        router: RecordRouter,
+        clock: Clock,
+        letters: DeadLetters,
+        store: Store,
     ) -> None:
         super().__init__(dispatcher, clock, letters)
         self._store, self._kept = store, set[str]()
-        self._registry = dispatcher.registry
-        self._history = ContextHistory(dispatcher.registry, self._function)
-        dispatcher.translation = StoredTranslation(self._history)
-        self._describe = dispatcher.learn
+        self._registry = router.registry
+        self._history = ContextHistory(router.registry, self._function)
+        dispatcher.plan.translation = StoredTranslation(self._history, router.root_of)
+        self._describe = router.learn
         self._burying: set[Future[None]] = set()
         self._said: dict[str, bytes] = {}  # what this bus has declared last
         self._others: dict[str, str] = {}  # contexts that others have replaced or removed, and how

@@ -19,7 +19,7 @@ from polycast.errors import BadOptionError
 from polycast.events.isolation import snapshot
 from polycast.log_reader.history import History
 from polycast.log_reader.log_reader import LogReader
-from polycast.routing import Dispatcher, StoredDispatcher
+from polycast.routing import Dispatcher, MemoryPublisher, RecordRouter, StorePublisher
 from polycast.runtime import runtime_of
 from polycast.stores import Publisher, Recent, open_store
 from polycast.stores.urls import path_of
@@ -144,10 +144,9 @@ def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
     dispatcher = Dispatcher(
         Publisher(options.publisher, next(_epochs)),
         clock=clock,
-        log=log,
         admit=admit(registry),
+        oldest=lambda: None if log is None else log.oldest,
         snapshot=partial(snapshot, registry=registry),
-        isolated=options.isolated,
         runtime=runtime,
         translation_failed=_later(lambda: contexts.translation_failed),
     )
@@ -174,7 +173,9 @@ def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
         services,
         subscriptions,
         Advertisements(services.timers, clock, check_free=subscriptions.check_free),
-        Publishing(dispatcher, clock),
+        Publishing(
+            MemoryPublisher(dispatcher, log=log, isolated=options.isolated), dispatcher, clock
+        ),
         contexts,
     )
 
@@ -202,24 +203,30 @@ def store_engine(
         revived=_later(lambda: backend.rejoin),
         clock_stepped=_later(lambda: leases.follow_clock),
     )
-    dispatcher = StoredDispatcher(
+    dispatcher = Dispatcher(
         Publisher(options.publisher, heartbeat.bus.epoch, durable=True),
         clock=clock,
         admit=admit_shared(registry),
-        store=store,
-        registry=registry,
-        within=options.publish_timeout,
+        newest=store.newest,
         runtime=runtime,
-        kept_locks=_later(lambda: backend.locks),
-        is_called_back=lambda: is_called_back(services),
         translation_failed=_later(lambda: contexts.translation_failed),
     )
-    reader = LogReader(store, dispatcher, look=_later(lambda: watcher.look))
+    router = RecordRouter(dispatcher, store, registry, timeout=options.publish_timeout)
+    publisher = StorePublisher(
+        router,
+        dispatcher,
+        store,
+        within=options.publish_timeout,
+        is_called_back=lambda: is_called_back(services),
+        kept_locks=_later(lambda: backend.locks),
+    )
+    reader = LogReader(store, router, look=_later(lambda: watcher.look))
     mailboxes = MailboxTable(dispatcher)
     replay = DeadLetterReplay(mailboxes, History(dispatcher, None), clock).replay
     letters = StoredLetters(
         store,
-        dispatcher,
+        router,
+        publisher,
         clock,
         post=replay,
         mailboxes=mailboxes,
@@ -233,8 +240,10 @@ def store_engine(
         source=reader,
     )
     leases = StoredLeases(store, clock, heartbeat.detector, mailboxes)
-    backend = StoreBackend(store, dispatcher, reader, heartbeat, services, mailboxes, leases)
-    contexts = StoredContexts(dispatcher, clock, letters, store)
+    backend = StoreBackend(
+        store, dispatcher, registry, reader, heartbeat, services, mailboxes, leases
+    )
+    contexts = StoredContexts(dispatcher, router, clock, letters, store)
     watcher = Watcher(
         store,
         reader,
@@ -248,6 +257,7 @@ def store_engine(
         store,
         reader,
         dispatcher,
+        router,
         mailboxes,
         letters,
         bus=lambda: heartbeat.bus.id,
@@ -271,7 +281,7 @@ def store_engine(
             store=store,
             bus=lambda: heartbeat.bus.id,
         ),
-        StoredPublishing(dispatcher, clock),
+        StoredPublishing(publisher, dispatcher, clock),
         contexts,
         store,
         reader,

@@ -131,11 +131,11 @@ class Lifecycle:
 
     def _is_quiet(self, skipped: tuple[Mailbox | None, ...], position: int, routed: int) -> bool:
         """Whether all is handled; what callbacks have published meanwhile is more to wait for."""
-        passed_on = self._dispatcher.passed_on
+        passed_on = self._dispatcher.callback_publications.newest
         return (
             self._progress.is_caught_up(max(position, passed_on), routed)
             and all(mailbox.is_idle() for mailbox in self._mailboxes if mailbox not in skipped)
-            and self._dispatcher.passed_on == passed_on
+            and self._dispatcher.callback_publications.newest == passed_on
         )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from polycast.config import Clock
-    from polycast.routing import Dispatcher, StoredDispatcher, Submission
+    from polycast.routing import Dispatcher, MemoryPublisher, StorePublisher, Submission
     from polycast.routing.submissions import Waiting
     from polycast.stores import Receipt
 
@@ -29,8 +29,11 @@ __all__ = ["Publishing", "StoredPublishing"]
 class Publishing:
     """The side entrance of publish, for events that come with options."""
 
-    def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
-        self._dispatcher, self._clock = dispatcher, clock
+    def __init__(
+        self, publisher: MemoryPublisher | StorePublisher, dispatcher: Dispatcher, clock: Clock
+    ) -> None:
+        self._publisher, self._clock = publisher, clock
+        self._routes = dispatcher.routes
         self.context: str | None = None  # the publisher's
         # Those who wait for room without blocking their event loop stand in one line.
         self._line: ThreadPoolExecutor | None = None
@@ -61,11 +64,11 @@ class Publishing:
             "headers": headers,
             "identity": identity,
         }
-        return self._dispatcher.post(event, label_of(options, self._clock, self.context))
+        return self._publisher.post(event, label_of(options, self._clock, self.context))
 
     def publish_many(self, events: list[Any], options: Mapping[str, Any]) -> list[Receipt]:
         """Publish several events, all or none."""
-        return self._dispatcher.post_many(events, label_of(options, self._clock, self.context))
+        return self._publisher.post_many(events, label_of(options, self._clock, self.context))
 
     def within(self, context: str | None) -> Self:
         """The same for events of a context."""
@@ -73,11 +76,15 @@ class Publishing:
         found.context = context
         return found
 
+    def route(self, cls: type, topic: str | None = None) -> Callable[[Any], Receipt]:
+        """What publishes events of a class that come without options, or on a topic alone."""
+        return self._publisher.route(cls, topic, self.context)
+
     def routes(self) -> dict[type, Callable[[Any], Receipt]]:
         """What publishes events that come without options."""
         if self.context is None:
-            return self._dispatcher.routes
-        return self._dispatcher.context_routes.setdefault(self.context, {})
+            return self._routes.plain
+        return self._routes.in_context.setdefault(self.context, {})
 
     def publish_async(
         self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
@@ -118,31 +125,31 @@ class Publishing:
 
     def _on_topic(self, event: Any, topic: Any) -> Receipt:
         try:
-            route = self._dispatcher.topic_routes[type(event), topic]
+            route = self._routes.on_topic[type(event), topic]
         except (KeyError, TypeError):
-            route = self._dispatcher.route(type(event), check_topic(topic))
+            route = self.route(type(event), check_topic(topic))
         return route(event)
 
 
 class StoredPublishing(Publishing):
     """The same over a store, which answers when it has synced."""
 
-    _dispatcher: StoredDispatcher
+    _publisher: StorePublisher
 
     def publish_async(
         self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
     ) -> Coroutine[Any, Any, Receipt]:
         """Take the place now, and wait for the disk without blocking the event loop."""
-        if any(self._dispatcher.blocking([event], options.get("topic"), self.context)):
+        if any(self._publisher.blocking([event], options.get("topic"), self.context)):
             return self._stand_in_line(publish)  # it may have to wait for room
         label = label_of(options, self._clock, self.context)
-        return self._synced(self._dispatcher.publishing.submit([event], label, waits=False))
+        return self._synced(self._publisher.submit([event], label, waits=False))
 
     async def _synced(self, submission: Submission) -> Receipt:
         if submission.waiting is not None:
             await self._turn_of(submission.waiting)
         positions = asyncio.shield(asyncio.wrap_future(submission.positions))
-        within = self._dispatcher.publishing.within
+        within = self._publisher.within
         try:
             return submission.receipts(await asyncio.wait_for(positions, within))[0]
         except (TimeoutError, StoreFailedError) as error:
@@ -150,7 +157,7 @@ class StoredPublishing(Publishing):
 
     async def _turn_of(self, waiting: Waiting) -> None:
         """Wait until the store has been given it, as long as it gets on with what it has."""
-        queue = self._dispatcher.publishing.queue
+        queue = self._publisher.queue
         while not waiting.handed_over.done():
             left = queue.patience(waiting)
             if left <= 0:
@@ -161,11 +168,11 @@ class StoredPublishing(Publishing):
 
     def drain(self, timeout: float) -> None:
         """Wait until the store has been given all that was published."""
-        self._dispatcher.publishing.queue.drain(timeout)
+        self._publisher.queue.drain(timeout)
 
     def close(self) -> None:
         """Let nobody wait any more."""
-        self._dispatcher.publishing.queue.close()
+        self._publisher.queue.close()
         super().close()
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.events import Record, Root
-    from polycast.routing import StoredDispatcher
+    from polycast.routing import RecordRouter, StorePublisher
     from polycast.stores import Letter, Store, StoredSubscription, Transaction
     from polycast.subscriptions.mailbox_table import MailboxTable
 
@@ -48,7 +48,8 @@ class StoredLetters(DeadLetters):
     def __init__(
         self,
         store: Store,
-        dispatcher: StoredDispatcher,
+        router: RecordRouter,
+        publisher: StorePublisher,
         clock: Clock,
         *,
         post: Replay,
@@ -56,7 +57,8 @@ class StoredLetters(DeadLetters):
         wait_until_brought: Callable[[int], None],
     ) -> None:
         super().__init__(keep=0, post=post)
-        self._store, self._dispatcher, self._clock = store, dispatcher, clock
+        self._store, self._clock = store, clock
+        self._router, self._publisher = router, publisher
         self._mailboxes, self._wait_until_brought = mailboxes, wait_until_brought
         self._burying: set[Future[None]] = set()
 
@@ -79,7 +81,7 @@ class StoredLetters(DeadLetters):
             after = page[-1].number if page else after
 
     def _letter(self, kept: Letter) -> DeadLetter:
-        entry = self._dispatcher.entry(Stored(kept.position, kept.record))
+        entry = self._router.entry(Stored(kept.position, kept.record))
         return DeadLetter(
             entry, kept.subscription, kept.reason, None, kept.attempts, kept.time, kept.number
         )
@@ -94,7 +96,7 @@ class StoredLetters(DeadLetters):
 
     def settle(self) -> None:
         """Return when all that were added are kept, or the store has not answered for long."""
-        await_all(self._burying, self._dispatcher.publishing.within)
+        await_all(self._burying, self._publisher.within)
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went.
@@ -133,7 +135,7 @@ class StoredLetters(DeadLetters):
             return None
         self._wait_until_brought(letter.position)
         try:
-            return self._dispatcher.root_now(Stored(letter.position, record_of(letter.entry)))
+            return self._publisher.root_now(Stored(letter.position, record_of(letter.entry)))
         except TranslationFailed as found:
             reason, now = reason_of(found.error), self._clock.time()
 
@@ -149,7 +151,7 @@ class StoredLetters(DeadLetters):
         if root is None:
             return letter
         record = replace(record_of(letter.entry), root=root)
-        entry = self._dispatcher.entry(Stored(letter.position, record))
+        entry = self._router.entry(Stored(letter.position, record))
         return dataclasses.replace(letter, entry=entry)
 
     def purge(self, *letters: DeadLetter) -> int:

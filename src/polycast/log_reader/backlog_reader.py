@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polycast.log_reader.log_pages import LogPages
     from polycast.log_reader.remote_interests import RemoteInterests
     from polycast.log_reader.routed_reader import RoutedReader
-    from polycast.routing import StoredDispatcher
+    from polycast.routing import RecordRouter
 
 __all__ = ["BacklogReader"]
 
@@ -26,16 +26,16 @@ class BacklogReader:
     def __init__(
         self,
         pages: LogPages,
-        dispatcher: StoredDispatcher,
+        router: RecordRouter,
         selection: EventSelection,
         interests: RemoteInterests,
         routed: RoutedReader,
         *,
         look: Callable[[], None],
     ) -> None:
-        self._pages, self._dispatcher, self._selection = pages, dispatcher, selection
+        self._pages, self._router, self._selection = pages, router, selection
         self._interests, self._routed, self._look = interests, routed, look
-        self._lock = dispatcher.runtime.rlock()
+        self._lock = router.dispatcher.runtime.rlock()
         self._lagging: dict[Mailbox, None] = {}
 
     def add(self, mailbox: Inbox) -> None:
@@ -75,7 +75,7 @@ class BacklogReader:
     def _live(self, mailbox: Mailbox) -> int:
         """From here on a mailbox is brought what is new; what is before its route it reads."""
         if mailbox.route is None:
-            return max(self._dispatcher.routed, self._interests.start(mailbox))
+            return max(self._router.routed, self._interests.start(mailbox))
         return max(self._routed.front, mailbox.route.start)
 
     def _page(self, mailbox: Mailbox, start: int, room: int) -> tuple[Wanted, int]:
@@ -108,5 +108,5 @@ class BacklogReader:
         if unsure:
             return self._selection.wanted(mailbox, records)
         context = mailbox.interest.context
-        seen = (self._dispatcher.entry_in(stored, context) for stored in records)
+        seen = (self._router.entry_in(stored, context) for stored in records)
         return [(entry, True) for entry in seen if entry is not None]

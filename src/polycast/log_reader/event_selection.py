@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from polycast.delivery import Mailbox
     from polycast.matching import Selector
-    from polycast.routing import StoredDispatcher
+    from polycast.routing import RecordRouter
     from polycast.stores import Entry, Store, Stored
 
 __all__ = ["EventSelection", "Wanted"]
@@ -21,45 +21,26 @@ Wanted = list[tuple["Entry", object]]
 class EventSelection:
     """Asks the plan of a bus about the records of a log."""
 
-    def __init__(self, store: Store, dispatcher: StoredDispatcher) -> None:
-        self._store, self._dispatcher = store, dispatcher
+    def __init__(self, store: Store, router: RecordRouter) -> None:
+        self._store, self._router = store, router
         self._types: dict[Mailbox, tuple[object, list[int] | None]] = {}
 
     def wanted(self, mailbox: Mailbox, records: Iterable[Stored], *, again: bool = False) -> Wanted:
         """Return the events of some records that a mailbox wants, with the filter's verdicts."""
-        wanted: Wanted = []
-        covered: dict[tuple[type, str | None], bool] = {}
-        context = mailbox.interest.context
-        for stored in records:
-            cls, topic = self._dispatcher.class_in(stored, context), stored.record.topic
-            if cls is None:
-                continue
-            if (cls, topic) not in covered:
-                interests = mailbox.interests()
-                covered[cls, topic] = any(
-                    interest.selector.covers(cls, topic) for interest in interests
-                )
-            if not covered[cls, topic]:
-                continue
-            entry = self._dispatcher.entry_in(stored, context, again=again)
-            if entry is not None:
-                targets: tuple[Any, ...] = (mailbox,)
-                hits = self._dispatcher.wanted_by(targets, entry)
-                wanted += [(entry, verdict) for _, verdict in hits]
-        return wanted
+        return self._router.wanted(mailbox, records, again=again)
 
     def types(self, mailbox: Mailbox) -> list[int] | None:
         """Return the numbers of the types that a mailbox can want; None if those are all."""
         types = self._store.types()
         selectors = [interest.selector for interest in mailbox.interests()]
         before, numbers = self._types.get(mailbox, (None, None))
-        context, version = mailbox.interest.context, self._dispatcher.version
+        context, version = mailbox.interest.context, self._router.dispatcher.version
         now = (len(types), selectors, None if context is None else version)
         if before != now:
             possible = [
                 number
                 for number, event_type in types.items()
-                if self._covers(selectors, self._dispatcher.class_named(event_type), context)
+                if self._covers(selectors, self._router.class_named(event_type), context)
             ]
             numbers = None if len(possible) == len(types) else possible
             self._types[mailbox] = now, numbers
@@ -71,7 +52,7 @@ class EventSelection:
 
     def _covers(self, selectors: list[Selector[Any]], cls: type, context: str | None) -> bool:
         """Whether a class, or what it is in a context if it is one of the root, is selected."""
-        there = self._dispatcher.translation.becomes(cls, None, context)
+        there = self._router.dispatcher.plan.translation.becomes(cls, None, context)
         return any(
             selector.covers_class(cls) or (there is not None and selector.covers_class(there))
             for selector in selectors

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import BadOptionError, HistoryGoneError, NoHistoryError, TakenOverError
 from polycast.errors.failures import FAILURES
+from polycast.routing.recipient_query import EntryForms, RecipientQuery, entry_in
 from polycast.routing.translation import TranslationFailed, context_of_letter, letter_name
 
 if TYPE_CHECKING:
@@ -75,19 +76,17 @@ class History:
 
     def wanted(self, mailbox: Mailbox, entries: Iterable[Entry]) -> list[tuple[Entry, object]]:
         """Those that a mailbox wants, each with the verdict of its filter."""
-        wanted = []
-        for each in entries:
-            entry = self._seen(mailbox, each)
-            if entry is None:
+        candidates = [(mailbox.interest.context, (mailbox,))]
+        wanted: list[tuple[Entry, object]] = []
+        for entry in entries:
+            seen = self._seen(mailbox, entry, mailbox.interest.context)
+            if seen is None:
                 continue
-            entry = self.kept_for(mailbox, entry)
-            test = mailbox.test_for(type(entry.event), entry.topic)
-            try:
-                verdict = True if test is None else test(entry.fresh())
-                if verdict:
-                    wanted.append((entry, verdict))
-            except FAILURES as error:
-                mailbox.unfit(error)
+            kept = self.kept_for(mailbox, seen)
+            asked = kept.seen_as(kept.fresh(), own=None)  # others may have changed the object
+            query = RecipientQuery(EntryForms({mailbox.interest.context: asked}.get))
+            found = self._dispatcher.plan.recipients(query, candidates, kept.topic)
+            wanted += [(kept, verdict) for _, verdict, _ in found]
         return wanted
 
     def kept_for(self, mailbox: Mailbox, entry: Entry) -> Entry:
@@ -97,16 +96,16 @@ class History:
         own = self._dispatcher.snapshot(entry.event)
         return entry if own is None else entry.seen_as(entry.event, own=own)
 
-    def _seen(self, mailbox: Mailbox, entry: Entry) -> Entry | None:
+    def _seen(self, mailbox: Mailbox, entry: Entry, context: str | None) -> Entry | None:
         """An entry as a mailbox sees it, if it wants its type; an error is told once."""
-        context, at = mailbox.interest.context, entry.position
-        cls = self._dispatcher.translation.becomes(type(entry.event), entry.context, context, at)
+        translation, at = self._dispatcher.plan.translation, entry.position
+        cls = translation.becomes(type(entry.event), entry.context, context, at)
         if cls is None or not any(
             each.selector.covers(cls, entry.topic) for each in mailbox.interests()
         ):
             return None
         try:
-            return self._dispatcher.crossed(context, entry, at)
+            return entry_in(context, entry, translation, at)
         except TranslationFailed as found:
             name, letters = letter_name(found.context), mailbox.services.dead_letters
             if not any((e.position, e.subscription) == (entry.position, name) for e in letters):
@@ -124,7 +123,7 @@ class History:
             at = letter.position if stray is None else None
             if context == letter.entry.context:
                 return _anew(letter.entry)
-            return self._dispatcher.crossed(context, letter.entry, at)
+            return entry_in(context, letter.entry, self._dispatcher.plan.translation, at)
         except TranslationFailed as found:
             if found.context == stray:
                 raise

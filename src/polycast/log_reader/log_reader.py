@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.delivery import Inbox, Mailbox
-    from polycast.routing import StoredDispatcher
+    from polycast.routing import RecordRouter
     from polycast.stores import Store, StoredRoute
 
 __all__ = ["LogReader"]
@@ -33,22 +33,18 @@ class LogReader:
     It follows the log for the mailboxes in the plan, and the pipeline for those with a route.
     """
 
-    def __init__(
-        self, store: Store, dispatcher: StoredDispatcher, *, look: Callable[[], None]
-    ) -> None:
-        self._store, self._dispatcher = store, dispatcher
+    def __init__(self, store: Store, router: RecordRouter, *, look: Callable[[], None]) -> None:
+        self._store, self._router, self._dispatcher = store, router, router.dispatcher
         self._look = look  # sees what others have changed in the store
         self._pages = LogPages(store)
         self.interests = RemoteInterests(store)
-        self.selection = EventSelection(store, dispatcher)
-        self.routed = RoutedReader(
-            store, self._pages, dispatcher, look=look, fallen_behind=self.behind
-        )
+        self.selection = EventSelection(store, router)
+        self.routed = RoutedReader(store, self._pages, router, look=look, fallen_behind=self.behind)
         self._backlog = BacklogReader(
-            self._pages, dispatcher, self.selection, self.interests, self.routed, look=look
+            self._pages, router, self.selection, self.interests, self.routed, look=look
         )
-        self._bell = dispatcher.runtime.event()
-        self._lock = dispatcher.runtime.rlock()
+        self._bell = router.dispatcher.runtime.event()
+        self._lock = router.dispatcher.runtime.rlock()
         self._thread: threading.Thread | None = None
         self._closed = False
         self.failure: Exception | None = None
@@ -63,7 +59,7 @@ class LogReader:
         """Begin to read what comes from now on, if that has not begun."""
         with self._lock:
             if self._thread is None and not self._closed:
-                self._dispatcher.routed = self._store.newest() + 1
+                self._router.routed = self._store.newest() + 1
                 runtime = self._dispatcher.runtime
                 self._thread = runtime.thread(self._run, name="polycast-log-reader")
                 self._thread.start()
@@ -110,7 +106,7 @@ class LogReader:
     def position_of(self, mailbox: Inbox) -> int:
         """Return the position before which all has been looked at for a mailbox."""
         # Before it is asked whether it is behind: it may fall behind at that very place.
-        front = self._dispatcher.routed if mailbox.route is None else self.routed.front
+        front = self._router.routed if mailbox.route is None else self.routed.front
         behind = mailbox.behind
         if mailbox.stopped_at is not None:
             return mailbox.stopped_at
@@ -156,17 +152,15 @@ class LogReader:
         return more and failed is None
 
     def _read_new(self) -> bool:
-        dispatcher = self._dispatcher
-        page = self._skipped() or self._pages.news(dispatcher.routed)
+        router = self._router
+        page = self._skipped() or self._pages.news(router.routed)
         self._look()
         for stored in page.entries:
             if self._closed:
                 return False
-            dispatcher.bring(stored)
-            dispatcher.routed = stored.position + 1
-        dispatcher.routed = max(dispatcher.routed, page.upto)
-        with dispatcher.advanced:
-            dispatcher.advanced.notify_all()
+            router.bring(stored)
+            router.routed = stored.position + 1
+        router.advance(page.upto)
         return page.more
 
     def _skipped(self) -> LogPage | None:
@@ -179,4 +173,4 @@ class LogReader:
 
     def _has_plan(self) -> bool:
         with self._dispatcher.changing:
-            return next(iter(self._dispatcher.plan), None) is not None
+            return bool(self._dispatcher.plan.targets)

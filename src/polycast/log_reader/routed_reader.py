@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from polycast.delivery import Mailbox
     from polycast.log_reader.log_pages import LogPages
     from polycast.log_reader.routed_ranges import RoutedRange
-    from polycast.routing import StoredDispatcher
+    from polycast.routing import RecordRouter
     from polycast.routing.recipients import Recipients
-    from polycast.stores import Entry, Store, Stored
+    from polycast.stores import Store, Stored
 
 __all__ = ["RoutedReader"]
 
@@ -30,15 +30,15 @@ class RoutedReader:
         self,
         store: Store,
         pages: LogPages,
-        dispatcher: StoredDispatcher,
+        router: RecordRouter,
         *,
         look: Callable[[], None],
         fallen_behind: Callable[[Mailbox], None],
     ) -> None:
-        self._store, self._pages, self._dispatcher = store, pages, dispatcher
+        self._store, self._pages, self._router = store, pages, router
         self._look, self._fallen_behind = look, fallen_behind
         self._ranges = RoutedRanges(store)
-        self._lock = dispatcher.runtime.rlock()
+        self._lock = router.dispatcher.runtime.rlock()
         self._boxes: dict[int, Mailbox] = {}  # by the number of their route
         self.front = 1  # all before this position has been brought to the mailboxes with a route
         self._claimed = 1  # who is brought what is before this was settled, under the lock
@@ -74,9 +74,9 @@ class RoutedReader:
             return False
         routed_range = self.range_at(self.front)
         if routed_range is None:
-            waits = self._dispatcher.routed > self.front
+            waits = self._router.routed > self.front
             if not waits or self.waits_since is None:
-                self.waits_since = self._dispatcher.clock.monotonic() if waits else None
+                self.waits_since = self._router.dispatcher.clock.monotonic() if waits else None
             return False
         self.waits_since = None
         if routed_range.recipients is None:
@@ -135,7 +135,7 @@ class RoutedReader:
                 return
             mailboxes = wanted.get(stored.position, [])
             if mailboxes:
-                self._bring_one(stored, mailboxes, unsure)
+                self._router.deliver(stored, mailboxes, unsure)
                 self.front = stored.position + 1
                 woken.update(dict.fromkeys(mailboxes))
         for mailbox in woken:  # once for all that it got: that is most of the work
@@ -143,22 +143,6 @@ class RoutedReader:
         if missing is not None:  # there is more, or what comes next is damaged
             self._under_way, upto = None, missing
         self._advance(upto)
-
-    def _bring_one(
-        self, stored: Stored, mailboxes: list[Mailbox], unsure: set[Mailbox | None]
-    ) -> None:
-        dispatcher = self._dispatcher
-        contexts = dict.fromkeys(mailbox.interest.context for mailbox in mailboxes)
-        seen = {context: dispatcher.entry_in(stored, context) for context in contexts}
-        wanted: list[tuple[Mailbox, Entry]] = []
-        for mailbox in mailboxes:
-            entry, asked = seen[mailbox.interest.context], (mailbox,)
-            if entry is None or (mailbox in unsure and not dispatcher.wanted_by(asked, entry)):
-                continue
-            wanted.append((mailbox, entry))
-        with dispatcher.order:
-            for mailbox, entry in wanted:
-                mailbox.put(entry, True)
 
     def read_behind(
         self, routed_range: RoutedRange | None, number: int, start: int, room: int

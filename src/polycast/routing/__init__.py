@@ -1,21 +1,24 @@
 """From a published event to the subscriptions that want it: the plan and its generated code."""
 
 from polycast.routing.dispatcher import Dispatcher
-from polycast.routing.plan import Plan, Target
+from polycast.routing.plan import Plan
+from polycast.routing.publish import MemoryPublisher
 from polycast.routing.recipients import Recipients, decode_recipients, encode_recipients
-from polycast.routing.store_dispatcher import StoredDispatcher
+from polycast.routing.record_router import RecordRouter
 from polycast.routing.store_publisher import StorePublisher, Submission
 from polycast.routing.stored_plan import MatchFailure, MatchResult, RoutingPlan, load
+from polycast.routing.target_table import Target
 
 __all__ = [
     "Dispatcher",
     "MatchFailure",
     "MatchResult",
+    "MemoryPublisher",
     "Plan",
     "Recipients",
+    "RecordRouter",
     "RoutingPlan",
     "StorePublisher",
-    "StoredDispatcher",
     "Submission",
     "Target",
     "decode_recipients",

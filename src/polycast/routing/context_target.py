@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from polycast.matching import Interest
-    from polycast.routing.plan import Target
+    from polycast.routing.target_table import Target
 
     Inner = tuple[Target, Callable[[Any], object] | None, Callable[[Any], object] | None]
 
@@ -70,12 +70,12 @@ class ContextTarget:
         fixed: Collection[type],
         match: Callable[[Any], list[tuple[Target, object]]],
         tests: list[Callable[[Any], object] | None],
-        astray: Callable[[Entry, str, BaseException], None],
+        failed: Callable[[Entry, str, BaseException], None],
         is_gone: Callable[[Target], bool],
     ) -> None:
         self._context, self._see, self._match = context, see, match
         self._again, self._fixed = again, fixed
-        self._astray, self._is_gone = astray, is_gone
+        self._failed, self._is_gone = failed, is_gone
         self.inline = any(target.inline for target in targets)
         calls = [target.direct for target in targets]
         self._inner: list[Inner] = list(zip(targets, tests, calls, strict=True))
@@ -125,7 +125,7 @@ class ContextTarget:
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
         if isinstance(verdict, TranslationFailed):
-            self._astray(entry, verdict.context, verdict.error)
+            self._failed(entry, verdict.context, verdict.error)
             return
         there, hits = verdict
         seen = self._seen(entry, there)
@@ -212,7 +212,7 @@ class ContextTarget:
     def failed(self, entry: Entry, error: BaseException) -> None:
         """The translation raised, or some callbacks did."""
         if isinstance(error, TranslationFailed):
-            self._astray(entry, error.context, error.error)
+            self._failed(entry, error.context, error.error)
         elif isinstance(error, Called):
             for target, each, there in error.wrong:
                 target.failed(self._seen(entry, there), each)
@@ -254,9 +254,9 @@ class ContextGroupTarget(ContextTarget):
         self,
         out: Callable[[Any], Any],
         inner: list[ContextTarget],
-        astray: Callable[[Entry, str, BaseException], None],
+        failed: Callable[[Entry, str, BaseException], None],
     ) -> None:
-        self._out, self._contexts, self._astray = out, inner, astray
+        self._out, self._contexts, self._failed = out, inner, failed
         self._see, self._again, self._ready = out, None, None
         self.inline = any(each.inline for each in inner)
 
@@ -271,7 +271,7 @@ class ContextGroupTarget(ContextTarget):
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
         if isinstance(verdict, TranslationFailed):
-            self._astray(entry, verdict.context, verdict.error)
+            self._failed(entry, verdict.context, verdict.error)
             return
         for each, found in verdict:
             each.put(entry, found)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from polycast.contexts import Federation, Finding
     from polycast.contexts.declare.context_state import ContextState
-    from polycast.stores import ContextVersion
+    from polycast.stores import ContextVersion, Entry
     from polycast.typesystem import Registry
 
 __all__ = ["ContextHistory", "KnownContext", "Lineage", "StoredTranslation", "VersionLog"]
@@ -349,14 +349,18 @@ def _report(context: str, finding: Finding) -> None:
 class StoredTranslation(ContextTranslation):
     """The contexts of a bus over a store: each event meets them as they were at its position."""
 
-    def __init__(self, history: ContextHistory) -> None:
+    def __init__(self, history: ContextHistory, root_of: Callable[[Entry], Entry | None]) -> None:
         super().__init__()
-        self.history = history
+        self.history, self._root_of = history, root_of
 
-    def turn(self, start: int, oldest: int) -> None:
+    def root_of(self, entry: Entry) -> Entry | None:
+        """The root form that was kept with an event; None if it has none."""
+        return self._root_of(entry)
+
+    def change(self, start: int, oldest: int) -> None:
         """Have the contexts as they are now; what they were, the store knows."""
         del oldest
-        super().turn(start, start)
+        super().change(start, start)
 
     def is_gone(self, name: str | None) -> bool:
         """Whether a context was taken out, here or by others."""

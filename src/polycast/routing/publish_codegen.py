@@ -20,7 +20,7 @@ from polycast.events.isolation import is_fixed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from polycast.routing.plan import Target
+    from polycast.routing.target_table import Target
 
 __all__ = ["Route", "RouteShape", "expression_of", "guarded", "make_route", "source_of"]
 
@@ -36,7 +36,7 @@ class RouteShape:
     queued: tuple[bool, ...]  # for each target with a queue: has it a filter
     direct: tuple[str | None, ...]  # for each target called directly: its filter's expression
     logged: bool
-    turn: bool  # some target runs in the publisher's thread
+    locked: bool  # some target runs in the publisher's thread
     topic: bool
     registrable: bool = False  # ABC.register may give it targets it does not have now
     indexed: bool = False  # an index says who wants an event; those below are the others
@@ -116,7 +116,7 @@ def _code_for(shape: RouteShape) -> CodeType:
 
 
 def _compile(shape: RouteShape) -> CodeType:
-    mark = NESTING_MARK if shape.turn else PLAIN_MARK
+    mark = NESTING_MARK if shape.locked else PLAIN_MARK
     module = compile(source_of(shape), mark, "exec")
     factory = next(const for const in module.co_consts if isinstance(const, CodeType))
     return next(const for const in factory.co_consts if isinstance(const, CodeType))
@@ -135,7 +135,7 @@ def source_of(shape: RouteShape) -> str:
 
 
 def _body(shape: RouteShape) -> Iterator[str]:
-    if not shape.turn:
+    if not shape.locked:
         yield from _work(shape)
         yield "return Receipt(here, publisher)"
         return
@@ -161,7 +161,7 @@ def _work(shape: RouteShape) -> Iterator[str]:
         yield " mine = False"
         yield " return registered(event)"
     yield from _queued_loop_tests(shape) if shape.many_queued else _queued_tests(shape)
-    if shape.queued or shape.many_queued or (shape.logged and not shape.turn):
+    if shape.queued or shape.many_queued or (shape.logged and not shape.locked):
         yield from _ordered_part(shape)
     elif shape.logged:
         yield from _logged_part(shape)

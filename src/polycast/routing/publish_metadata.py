@@ -32,6 +32,6 @@ class RouteKey(NamedTuple):
     topic: str | None
     source: str | None = None
 
-    def label(self) -> PublishMetadata:
+    def metadata(self) -> PublishMetadata:
         """What is said of events that come so."""
         return PublishMetadata(self.topic, context=self.source)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from itertools import groupby
+from types import CellType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors import BadOptionError, PublishUnknownError, StoreFailedError
 from polycast.events import MSGPACK, Identity, Root, codec_for
-from polycast.routing.submissions import CallbackPublications, SubmissionQueue
+from polycast.routing.publish_codegen import Route
+from polycast.routing.publish_metadata import RouteKey
+from polycast.routing.recipient_query import LiveForms, RecipientQuery
+from polycast.routing.submissions import SubmissionQueue
 from polycast.routing.translation import ContextRemoved, TranslationFailed, letter_name, reason_of
-from polycast.stores import Receipt, Run, Stray
+from polycast.stores import Receipt, Run, Stray, Undecodable
 from polycast.stores.entry import GivenReceipt
 
 if TYPE_CHECKING:
@@ -18,11 +23,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.events import EncodedRun, Record
+    from polycast.routing.dispatcher import Dispatcher
     from polycast.routing.publish_metadata import PublishMetadata
-    from polycast.routing.store_dispatcher import StoredDispatcher
+    from polycast.routing.recipient_query import Recipient
+    from polycast.routing.record_router import RecordRouter
     from polycast.routing.submissions import Waiting
-    from polycast.stores import Publisher, Store
-    from polycast.typesystem import Registry
+    from polycast.stores import Publisher, Store, Stored
 
     Within = tuple[str, Root | None, list[bytes] | None]  # what a Run has of a context
 
@@ -64,85 +70,130 @@ class StorePublisher:
 
     def __init__(
         self,
-        router: StoredDispatcher,
+        router: RecordRouter,
+        dispatcher: Dispatcher,
         store: Store,
-        registry: Registry,
+        *,
         within: float,
         is_called_back: Callable[[], bool],
+        kept_locks: Callable[[], list[Any]],
     ) -> None:
-        self._router, self._store, self._registry = router, store, registry
-        self.publisher = router.publisher
+        self._router, self._dispatcher, self._store = router, dispatcher, store
+        self._registry, self.publisher = router.registry, dispatcher.publisher
         self.within = within  # how long a publisher waits before it does not know
-        self.queue = SubmissionQueue(self._submit_to_store, within, runtime=router.runtime)
+        self.queue = SubmissionQueue(self._submit_to_store, within, runtime=dispatcher.runtime)
         self._given = 0  # the last sequence
-        self._in_line = router.runtime.rlock()  # who has it takes a sequence and submits
+        self._in_line = dispatcher.runtime.rlock()  # who has it takes a sequence and submits
         self._described = 0  # descriptions that the store was told, in the order they came
         self._is_called_back = is_called_back  # whether a callback publishes
-        self._passed_on = CallbackPublications(router.advanced)
+        # The store may need what this thread has of durable subscriptions and groups.
+        dispatcher.more_locks.append(lambda: [self._in_line, self.queue.lock, *kept_locks()])
 
-    def locks(self) -> list[Any]:
-        """What a thread may hold in the midst of publishing."""
-        return [self._in_line, self.queue.lock]
+    def route(
+        self, cls: type, topic: str | None, source: str | None = None
+    ) -> Callable[[Any], Receipt]:
+        """What publishes events of a class: who wants them, only the log reader asks."""
+        dispatcher, key = self._dispatcher, RouteKey(topic, source)
+        dispatcher.check_free("publish()")
+        dispatcher.refuse()
+        dispatcher.admit(cls)
+        run = partial(self.post, metadata=key.metadata())
+        with dispatcher.changing:
+            dispatcher.routes.put(cls, key, Route(run, CellType(False)))
+            return dispatcher.routes.use(cls, key)
 
-    @property
-    def passed_on(self) -> int:
-        """The newest position of what callbacks have published."""
-        return self._passed_on.newest
+    def post(self, event: Any, metadata: PublishMetadata) -> Receipt:
+        """Append one event; return when that is synced."""
+        return self.post_many([event], metadata)[0]
 
-    def post_many(self, events: list[Any], label: PublishMetadata) -> list[Receipt]:
+    def post_many(self, events: list[Any], metadata: PublishMetadata) -> list[Receipt]:
         """Append all or nothing; return when that is synced."""
         if not events:
             return []
-        self._router.check_free("publish()")
+        self._dispatcher.check_free("publish()")
         self._store.check_wait("publish()")
-        targets = self._router.blocking(events, label.topic, label.context)
+        targets = self.blocking(events, metadata.topic, metadata.context)
         if not any(targets):
-            return self.wait(self._submit(events, label, waits=True))
+            return self.wait(self._submit(events, metadata, waits=True))
         with ExitStack() as room:
-            self._router.refuse()
-            self._router.reserve(targets, room)
-            receipts = self.wait(self._submit(events, label, waits=True))
-            if not self._router.inline_lock.is_mine():  # it may be this thread that routes
+            self._dispatcher.refuse()
+            self._dispatcher.reserve(targets, room)
+            receipts = self.wait(self._submit(events, metadata, waits=True))
+            if not self._dispatcher.inline_lock.is_mine():  # it may be this thread that routes
                 self._router.wait_until_routed(receipts[-1].position)
         return receipts
 
+    def blocking(
+        self, events: list[Any], topic: str | None, context: str | None = None
+    ) -> list[list[Recipient]]:
+        """Who of this process can make a publisher wait, and wants these events."""
+        dispatcher, plan = self._dispatcher, self._dispatcher.plan
+        if not plan.targets:
+            return []
+        candidates = {
+            cls: [
+                (where, tuple(target for target in targets if target.blocking))
+                for where, targets in dispatcher.candidates(cls, topic, context)
+            ]
+            for cls in set(map(type, events))
+        }
+        if not any(targets for some in candidates.values() for _, targets in some):
+            return []
+        queries = [RecipientQuery(LiveForms(event, context, plan.translation)) for event in events]
+        return [
+            plan.recipients(query, candidates[type(event)], topic)
+            for event, query in zip(events, queries, strict=True)
+        ]
+
+    def root_now(self, stored: Stored) -> Root | None:
+        """What an event that could not leave its context is in the root, as contexts are now.
+
+        None if it is not known here, or cannot leave; `TranslationFailed` if a function raises.
+        """
+        record, event = stored.record, self._router.entry(stored).event
+        translation = self._dispatcher.plan.translation
+        known = record.context is not None and translation.member(record.context, None)
+        if not known or isinstance(event, Undecodable):
+            return None
+        return self._root_form(event, record)
+
     def submit(
-        self, events: list[Any], label: PublishMetadata, *, waits: bool = True
+        self, events: list[Any], metadata: PublishMetadata, *, waits: bool = True
     ) -> Submission:
         """Take the next places of this publisher; the receipts come when all is synced.
 
         Who does not wait for them in its thread is held to what the store has room for.
         """
-        self._router.check_free("publish()")
-        return self._submit(events, label, waits=waits)
+        self._dispatcher.check_free("publish()")
+        return self._submit(events, metadata, waits=waits)
 
-    def _submit(self, events: list[Any], label: PublishMetadata, *, waits: bool) -> Submission:
-        self._router.refuse()
+    def _submit(self, events: list[Any], metadata: PublishMetadata, *, waits: bool) -> Submission:
+        self._dispatcher.refuse()
         for cls in set(map(type, events)):
-            self._router.admit(cls)
+            self._dispatcher.admit(cls)
         astray: dict[int, TranslationFailed] = {}
         encoded: list[tuple[EncodedRun, Any]]
-        if label.context is None:
+        if metadata.context is None:
             encoded = [(run, ()) for run in MSGPACK.encode_runs(events, registry=self._registry)]
         else:
-            encoded = self._rooted(events, label.context, astray)
+            encoded = self._rooted(events, metadata.context, astray)
         if self._described != self._registry.count:  # of what the events hold, too
             self._describe()
-        headers = dict(label.headers) if label.headers else {}
-        about = (label.topic, label.priority, label.expires, headers)
+        headers = dict(metadata.headers) if metadata.headers else {}
+        about = (metadata.topic, metadata.priority, metadata.expires, headers)
         strays = [
-            Stray(number, letter_name(each.context), reason_of(each.error))
-            for number, each in astray.items()
+            Stray(number, letter_name(failure.context), reason_of(failure.error))
+            for number, failure in astray.items()
         ]
         with self._in_line:
-            places = self._places(encoded, label.given)
+            places = self._places(encoded, metadata.given)
             runs = [
                 Run(e.name, e.version, e.hash, first, "msgpack", e.payloads, *about, *within)
                 for (e, within), first in zip(encoded, places, strict=True)
             ]
             positions, waiting = self.queue.put(runs, strays, counted=not waits)
         if self._is_called_back():
-            self._passed_on.begin(positions)
+            self._dispatcher.callback_publications.begin(positions)
         return Submission(self.publisher, runs, positions, waiting)
 
     def _submit_to_store(self, runs: list[Run], strays: Sequence[Stray]) -> Future[list[int]]:
@@ -175,7 +226,7 @@ class StorePublisher:
                 root = Root(run.name, run.version, run.hash, b"")
                 found.append((run, (context, root, None)))
             else:
-                self._router.admit(form)
+                self._dispatcher.admit(form)
                 roots = [root for _, root in mine]
                 [those] = MSGPACK.encode_runs(roots, registry=self._registry)
                 root = Root(those.name, those.version, those.hash, b"")
@@ -184,7 +235,7 @@ class StorePublisher:
 
     def _way_out(self, cls: type, context: str) -> Callable[[Any], Any]:
         """What makes root forms of events; `OWN` if that is itself, None if it cannot leave."""
-        translation = self._router.translation
+        translation = self._dispatcher.plan.translation
         there = translation.becomes(cls, context, None)
         if there is None:
             return lambda event: translation.leaves(type(event), context)  # which counts it
@@ -195,7 +246,7 @@ class StorePublisher:
         except ContextRemoved:
             return lambda event: None
 
-    def root_form(self, event: Any, record: Record) -> Root | None:
+    def _root_form(self, event: Any, record: Record) -> Root | None:
         """The root form of an event, by its context as it is now, as a store keeps it.
 
         None if it cannot leave its context; `TranslationFailed` if a function raises.
@@ -206,7 +257,7 @@ class StorePublisher:
             return None
         if isinstance(form, Own):
             return Root(record.name, record.version, record.hash, b"")
-        self._router.admit(type(form))
+        self._dispatcher.admit(type(form))
         made = codec_for(record.codec).encode(form, registry=self._registry)
         self._describe()
         return Root(made.name, made.version, made.hash, made.payload)

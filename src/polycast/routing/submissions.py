@@ -14,7 +14,7 @@ from polycast.runtime import SYSTEM, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from threading import Condition
+    from threading import RLock
 
     from polycast.stores import Run, Stray
 
@@ -24,7 +24,7 @@ __all__ = ["CallbackPublications", "SubmissionQueue", "Waiting"]
 class CallbackPublications:
     """The newest position of it; of some that is not known yet."""
 
-    def __init__(self, lock: Condition) -> None:
+    def __init__(self, lock: RLock) -> None:
         self.newest = 0  # as long as some is not known, none is newer
         self._lock = lock
         self._known = self._under_way = 0

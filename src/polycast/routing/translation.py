@@ -9,27 +9,19 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
-from polycast.events.isolation import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from polycast.contexts import FederationMember
-
-    Versions = tuple[
-        tuple[int, FederationMember | None], ...
-    ]  # from where on; None: it is not there
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from polycast.contexts import Federation, FederationMember
-    from polycast.routing.plan import Plan, Target
+    from polycast.stores import Entry
 
-    Candidates = tuple[str | None, tuple[Target, ...]]  # a context, and who can want an event there
+    # From which position on; None: the context is not there.
+    Versions = tuple[tuple[int, FederationMember | None], ...]
 
 __all__ = [
     "ContextRemoved",
     "ContextTranslation",
-    "EventViews",
     "MemoryContextVersions",
     "TranslationFailed",
     "context_of_letter",
@@ -47,7 +39,7 @@ class MemoryContextVersions:
     def __init__(self) -> None:
         self._versions: dict[str, Versions] = {}  # replaced, and never changed
 
-    def turn(self, members: Mapping[str, FederationMember], start: int, oldest: int) -> None:
+    def change(self, members: Mapping[str, FederationMember], start: int, oldest: int) -> None:
         """Contexts have changed from a position on; nobody asks for what is before the oldest."""
         found: dict[str, Versions] = {}
         for name in dict.fromkeys((*self._versions, *members)):
@@ -94,20 +86,20 @@ class ContextTranslation:
         self.federation: Federation | None = None
         self.members: Mapping[str, FederationMember] = {}
         """As they are now. A route that was made with others is stale."""
-        self.era = 0
-        self._eras = MemoryContextVersions()
+        self.revision = 0
+        self._history = MemoryContextVersions()
 
-    def turn(self, start: int, oldest: int) -> None:
+    def change(self, start: int, oldest: int) -> None:
         """Have the contexts as they are, from a position on; nothing is older than the oldest."""
         assert self.federation is not None
         self.members = self.federation.members
-        self.era += 1
-        self._eras.turn(self.members, start, oldest)
+        self.revision += 1
+        self._history.change(self.members, start, oldest)
 
     def member(self, name: str, at: int | None) -> FederationMember | None:
         """A context, as it is for an event, or now; None if it is not here any more."""
         current = self.members.get(name)
-        return current if at is None or current is None else self._eras.member(name, at)
+        return current if at is None or current is None else self._history.member(name, at)
 
     def is_gone(self, name: str | None) -> bool:
         """Whether a context was taken out, so that no event gets there."""
@@ -115,21 +107,7 @@ class ContextTranslation:
 
     def publisher(self, name: str, at: int | None) -> FederationMember | None:
         """The context of a publisher; what was published before it went has a root form."""
-        return self.members.get(name) if at is None else self._eras.member(name, at)
-
-    def parties(
-        self, plan: Plan, cls: type, topic: str | None, source: str | None
-    ) -> list[Candidates]:
-        """Who can want events of a class that are published in a context, context by context."""
-        if self.federation is None:
-            return [(source, plan.targets(cls, topic, source))]
-        found: list[Candidates] = []
-        for context in dict.fromkeys((source, *plan.contexts)):
-            there = self.becomes(cls, source, context)
-            targets = () if there is None else plan.targets(there, topic, context)
-            if targets or context == source:
-                found.append((context, targets))
-        return found
+        return self.members.get(name) if at is None else self._history.member(name, at)
 
     def becomes(
         self, cls: type, source: str | None, target: str | None, at: int | None = None
@@ -145,6 +123,11 @@ class ContextTranslation:
             return found
         inner = self.member(target, at)
         return None if inner is None else inner.incoming.becomes(found)
+
+    def root_of(self, entry: Entry) -> Entry | None:
+        """The root form that was kept with an event in a store; None if it has none."""
+        del entry
+        return None  # in memory, no entry comes from a store
 
     def can_leave(self, cls: type, source: str | None) -> bool:
         """Whether events of a class that are published in a context get to the root."""
@@ -193,7 +176,7 @@ class ContextTranslation:
             return ()
         return member.incoming.fixed if source is None else member.outgoing.fixed
 
-    def sight(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
+    def way(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
         """What shows events of one context to another, as these are now."""
         if source == target:
             return _unchanged
@@ -224,55 +207,6 @@ class TranslationFailed(Exception):
     def __init__(self, context: str, error: BaseException) -> None:
         super().__init__(context)
         self.context, self.error = context, error
-
-
-class EventViews:
-    """One event, seen from several contexts; each of its forms is made once."""
-
-    def __init__(
-        self,
-        event: Any,
-        source: str | None,
-        translation: ContextTranslation,
-        *,
-        at: int | None = None,
-    ) -> None:
-        self.event, self.source, self._crossing, self._at = event, source, translation, at
-        self._root: tuple[Any, ...] = (event,) if source is None else ()
-        self._stuck: TranslationFailed | None = None  # why there is no root form
-        self._seen: dict[str, Any] | None = None
-
-    def seen(self, context: str | None) -> Any:
-        """The event as a context sees it; `TranslationFailed` if a function raises."""
-        if context == self.source:
-            return self.event
-        if self._stuck is not None:
-            raise self._stuck
-        if not self._root:
-            assert self.source is not None
-            try:
-                self._root = (self._crossing.way_out(self.source, self._at)(self.event),)
-            except TranslationFailed as error:
-                self._stuck = error
-                raise
-        if context is None:
-            return self._root[0]
-        if self._seen is None:
-            self._seen = {}
-        if context not in self._seen:
-            self._seen[context] = self._crossing.way_in(context, self._at)(self._root[0])
-        return self._seen[context]
-
-    def anew(self, context: str | None) -> Callable[[], Any] | None:
-        """What shows it to a context once more, if it may look different then.
-
-        The root form is the publisher's, and is made once.
-        """
-        if context == self.source:
-            return None
-        way = self._crossing.way_again(context, self._at)
-        # Those of its own context may change the object that they are given.
-        return None if way is None else partial(way, copied(self._root[0]))
 
 
 def reason_of(error: BaseException) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from polycast.delivery import Consumer, DeadLetters, Mailbox
     from polycast.log_reader.log_reader import LogReader
-    from polycast.routing import Dispatcher, StoredDispatcher
+    from polycast.routing import Dispatcher, RecordRouter
     from polycast.stores import Store
     from polycast.stores.values import PushedFilter
     from polycast.subscriptions.mailbox_table import MailboxTable
@@ -73,7 +73,8 @@ class StoreProgress:
         self,
         store: Store,
         reader: LogReader,
-        dispatcher: StoredDispatcher,
+        dispatcher: Dispatcher,
+        router: RecordRouter,
         mailboxes: MailboxTable,
         letters: DeadLetters,
         *,
@@ -82,6 +83,7 @@ class StoreProgress:
         settle_contexts: Callable[[], None],
     ) -> None:
         self._store, self._reader, self._dispatcher = store, reader, dispatcher
+        self._router = router
         self._mailboxes, self._letters, self._bus = mailboxes, letters, bus
         self._has_seen_all, self._settle_contexts = has_seen_all, settle_contexts
 
@@ -95,7 +97,7 @@ class StoreProgress:
         if self._store.is_up:
             with suppress(*STORE_FAILURES):
                 return self._store.newest()
-        return self._dispatcher.routed - 1
+        return self._router.routed - 1
 
     def awaited(self) -> tuple[int, int]:
         """Return what flush() waits for: the newest position, and all that is routed so far."""
@@ -115,7 +117,7 @@ class StoreProgress:
             return False
         if self._reader.routed.has_mailboxes and self._reader.routed.front < routed:
             return False
-        return self._dispatcher.routed > position
+        return self._router.routed > position
 
     def wait_until_saved(self) -> None:
         """Return when the store has all dead letters, and all that was said of durable names."""
@@ -129,7 +131,7 @@ class StoreProgress:
     def wait_until_brought(self, position: int) -> None:
         """Return when all up to a position has been brought to its subscriptions here."""
         if not self.is_caught_up(position) and not self._dispatcher.inline_lock.is_mine():
-            self._dispatcher.wait_until_routed(position)
+            self._router.wait_until_routed(position)
 
     def pushed_filter(self, consumer: Consumer) -> PushedFilter | None:
         """Return the part of a filter that the broker asks, if there is one, or the pipeline."""
@@ -176,7 +178,7 @@ class StoreProgress:
             problems.append(str(pipeline))
         problems = list(dict.fromkeys(problems))
         if store.is_up:
-            problems += vain_filters(store, self._dispatcher, list(self._mailboxes))
+            problems += vain_filters(store, self._router, list(self._mailboxes))
         return problems
 
     def _notices(self) -> list[str]:

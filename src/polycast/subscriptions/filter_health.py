@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from polycast.delivery import Mailbox
     from polycast.matching import Interest
-    from polycast.routing import StoredDispatcher
+    from polycast.routing import RecordRouter
     from polycast.stores import Entry, Store, Stored
 
 __all__ = ["vain_filters"]
@@ -27,16 +27,14 @@ MUCH = 500_000  # bytes of them
 MOST = 20_000  # answers of filters that are asked for
 
 
-def vain_filters(
-    store: Store, dispatcher: StoredDispatcher, boxes: Iterable[Mailbox]
-) -> Iterator[str]:
+def vain_filters(store: Store, router: RecordRouter, boxes: Iterable[Mailbox]) -> Iterator[str]:
     """Which of those that a broker or the pipeline asks failed for all events of late."""
     afar = [box for box in boxes if store.is_remote or box.route is not None]
     silent = [box for box in afar if not box.vain()]  # of the others it is known here
     parts = [(box, interest, part) for box in silent for interest, part in _parts(box)]
     if not parts:
         return
-    late = _Late(store, dispatcher)
+    late = _Late(store, router)
     for box, interest, part in sorted(parts, key=lambda part: part[0].counts.delivered):
         trials = late.tried(interest, part)
         if trials.are_vain:
@@ -56,8 +54,8 @@ def _parts(box: Mailbox) -> Iterator[tuple[Interest, Filter[Any]]]:
 class _Late:
     """The events of late, each of which is read once."""
 
-    def __init__(self, store: Store, dispatcher: StoredDispatcher) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, store: Store, router: RecordRouter) -> None:
+        self._router = router
         self._records: Sequence[Stored] = ()
         self._entries: dict[int, Entry] = {}
         self._left = MOST
@@ -73,7 +71,7 @@ class _Late:
             is_meant = stored.position >= interest.start and record.context == interest.context
             if not is_meant or self._left <= 0:
                 continue
-            if not interest.selector.covers(self._dispatcher.class_of(stored), record.topic):
+            if not interest.selector.covers(self._router.class_of(stored), record.topic):
                 continue
             event = self._entry(stored).event
             if isinstance(event, Undecodable):
@@ -89,5 +87,5 @@ class _Late:
     def _entry(self, stored: Stored) -> Entry:
         known = self._entries.get(stored.position)
         if known is None:
-            known = self._entries[stored.position] = self._dispatcher.entry(stored)
+            known = self._entries[stored.position] = self._router.entry(stored)
         return known

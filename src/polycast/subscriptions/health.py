@@ -164,7 +164,7 @@ def _problems(
     mailboxes: list[Mailbox],
     stuck: tuple[StuckCallback, ...],
 ) -> Iterator[str]:
-    services, translation = subscriptions.services, subscriptions.dispatcher.translation
+    services, translation = subscriptions.services, subscriptions.dispatcher.plan.translation
     yield from subscriptions.progress.problems()
     for callback in stuck:
         yield (

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from polycast.delivery import Consumer, Services
     from polycast.log_reader.log_reader import LogReader
     from polycast.matching import Interest
-    from polycast.routing import StoredDispatcher
+    from polycast.routing import Dispatcher
     from polycast.stores import Entry, Flight, Store, StoredRoute, StoredSubscription, Transaction
     from polycast.subscriptions.attach import Attachment
     from polycast.subscriptions.heartbeat import Heartbeat
     from polycast.subscriptions.leases import StoredLeases
     from polycast.subscriptions.mailbox_table import MailboxTable
     from polycast.subscriptions.options import SubscribeRequest
+    from polycast.typesystem import Registry
 
 __all__ = ["StoreBackend"]
 
@@ -44,7 +45,8 @@ class StoreBackend:
     def __init__(
         self,
         store: Store,
-        dispatcher: StoredDispatcher,
+        dispatcher: Dispatcher,
+        registry: Registry,
         reader: LogReader,
         heartbeat: Heartbeat,
         services: Services,
@@ -52,6 +54,7 @@ class StoreBackend:
         leases: StoredLeases,
     ) -> None:
         self._store, self._dispatcher, self._reader = store, dispatcher, reader
+        self._registry = registry
         self._heartbeat, self._services, self._mailboxes = heartbeat, services, mailboxes
         self.keep_lease = leases.keep
         self.last_change = -1  # the revision at which somebody here may have changed engines
@@ -83,7 +86,7 @@ class StoreBackend:
 
     def _describe(self) -> None:
         """Tell the store what others have to know of the types that are subscribed to."""
-        known = self._dispatcher.registry.descriptions()
+        known = self._registry.descriptions()
         new = [description for description in known if description.hash not in self._described]
         if new:
             self._store.describe(new).result()

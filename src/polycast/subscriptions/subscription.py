@@ -112,7 +112,7 @@ class Subscription(Generic[T_co]):
         self.check_home("explain()")
         if event is _NOTHING:
             return Explanation(None, tuple(self._meaning()))
-        translation = self._registry.dispatcher.translation
+        translation = self._registry.dispatcher.plan.translation
         seen = seen_now(event, self.interest.context, translation)
         if isinstance(seen, str):
             return Explanation(False, (seen, verdict_in_words(False)))
@@ -140,7 +140,7 @@ class Subscription(Generic[T_co]):
             definition,
             place=f"in effect from position {interest.start}; {self.state}",
             durable=durable,
-            is_gone=self._registry.dispatcher.translation.is_gone(interest.context),
+            is_gone=self._registry.dispatcher.plan.translation.is_gone(interest.context),
             wants=opaque_in_words(interest.where),
             asked=None if asked is None else asked_in_words(asked, definition, who=who),
             called=called_in_words(mailbox.settings),

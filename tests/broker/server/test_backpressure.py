@@ -26,7 +26,7 @@ from polycast.broker.wire.calls import READ
 from polycast.broker.wire.frames import encode, frames
 from polycast.broker.wire.messages import PATH, PROTOCOL, Append, Call, Hello, Limits
 from polycast.events import Identity
-from polycast.routing import StoredDispatcher
+from polycast.routing import StorePublisher
 from polycast.routing.submissions import SubmissionQueue
 from polycast.stores import Run
 from polycast.testing import Recorder
@@ -50,10 +50,10 @@ class Changing:
 
 def narrow(bus: pc.Bus, limit: int) -> SubmissionQueue:
     """Let the store of a bus have so many bytes at once."""
-    dispatcher = bus._dispatcher
-    assert isinstance(dispatcher, StoredDispatcher)
-    dispatcher.publishing.queue.limit = limit
-    return dispatcher.publishing.queue
+    publisher = bus._publishing._publisher
+    assert isinstance(publisher, StorePublisher)
+    publisher.queue.limit = limit
+    return publisher.queue
 
 
 # -- publishers ------------------------------------------------------------------------------------

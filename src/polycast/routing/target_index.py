@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from polycast.matching import Interest
-    from polycast.routing.plan import Target
+    from polycast.routing.target_table import Target
 
 __all__ = ["TargetIndex", "is_single", "pays_to_index"]
 

@@ -31,27 +31,27 @@ def plainly(changes: list[Turn], name: str, at: int) -> Any:
 
 @given(turns(), st.integers(0, 10))
 def test_versions_are_those_of_the_page(steps: list[Turn], kept: int) -> None:
-    eras, changes, start = MemoryContextVersions(), list[Turn](), 1
+    versions, changes, start = MemoryContextVersions(), list[Turn](), 1
     for gap, members in steps:
         start += gap
         changes.append((start, members))
-        eras.turn(members, start, max(1, start - kept))  # type: ignore[arg-type]
+        versions.change(members, start, max(1, start - kept))  # type: ignore[arg-type]
     for name in NAMES:
         for at in range(max(1, start - kept), start + 3):
-            assert eras.member(name, at) == plainly(changes, name, at)
+            assert versions.member(name, at) == plainly(changes, name, at)
 
 
 def test_versions_that_nobody_can_ask_for_are_let_go() -> None:
-    eras = MemoryContextVersions()
+    versions = MemoryContextVersions()
     for start in range(1, 1_000):
         members: Any = {"us": object()}
-        eras.turn(members, start, max(1, start - 10))
-    assert len(eras) <= 11
+        versions.change(members, start, max(1, start - 10))
+    assert len(versions) <= 11
 
 
 def test_without_a_log_only_what_is_now_is_kept() -> None:
-    eras = MemoryContextVersions()
+    versions = MemoryContextVersions()
     for start in range(1, 100):
         members: Any = {"us": object(), "uk": object()}
-        eras.turn(members, start, start)
-    assert len(eras) == 2
+        versions.change(members, start, start)
+    assert len(versions) == 2
