@@ -7,91 +7,39 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+HEAVY = ("Broker", "Pipeline", "TestBus")
 
-__all__ = ["HEAVY", "RENAMED", "lazy_name"]
-
-
-def _pipeline() -> object:
-    from polycast.pipeline import Pipeline
-
-    return Pipeline
-
-
-def _broker() -> object:
-    from polycast.broker import Broker
-
-    return Broker
-
-
-def _test_bus() -> object:
-    from polycast.testing import TestBus
-
-    return TestBus
+_WITHOUT_ERROR = """
+    AccessDenied BadCallback BadCertificate BadCheckpoint BadContext BadFrame BadGrant
+    BadOption BadTokens BadTopic BrokerRefused BrokerUnreachable BusClosed ContextFrozen
+    ContextRefused CutOff DurableChanged Exposed FilterMistake FilterTooCostly HistoryGone
+    LeaseExpired LimitReached MethodNotHere NameClash NoHistory NoRow NoSparkForm
+    NoSparkType NotAPullCollection NotAStore NotAType NotAvailable NotDecodable NotRoutable
+    NotSerialisable NotSettled NotShareable NotTranslated PipelineFailed PipelineTakenOver
+    PublishUnknown QueueFull StoreClosed StoreDamaged StoreFailed SubscriptionEnded
+    TakenOver WouldDeadlock
+"""
+RENAMED = {old: f"{old}Error" for old in _WITHOUT_ERROR.split()}
+RENAMED["Cancelled"] = "SubscriptionCancelledError"
+"""Former names of errors, and what they are called now. The next release drops them."""
 
 
-HEAVY: dict[str, Callable[[], object]] = {
-    "Broker": _broker,
-    "Pipeline": _pipeline,
-    "TestBus": _test_bus,
-}
+def _heavy_name(name: str) -> object:
+    match name:
+        case "Broker":
+            from polycast.broker import Broker
 
-RENAMED = {
-    "AccessDenied": "AccessDeniedError",
-    "BadCallback": "BadCallbackError",
-    "BadCertificate": "BadCertificateError",
-    "BadCheckpoint": "BadCheckpointError",
-    "BadContext": "BadContextError",
-    "BadFrame": "BadFrameError",
-    "BadGrant": "BadGrantError",
-    "BadOption": "BadOptionError",
-    "BadTokens": "BadTokensError",
-    "BadTopic": "BadTopicError",
-    "BrokerRefused": "BrokerRefusedError",
-    "BrokerUnreachable": "BrokerUnreachableError",
-    "BusClosed": "BusClosedError",
-    "Cancelled": "SubscriptionCancelledError",
-    "ContextFrozen": "ContextFrozenError",
-    "ContextRefused": "ContextRefusedError",
-    "CutOff": "CutOffError",
-    "DurableChanged": "DurableChangedError",
-    "Exposed": "ExposedError",
-    "FilterMistake": "FilterMistakeError",
-    "FilterTooCostly": "FilterTooCostlyError",
-    "HistoryGone": "HistoryGoneError",
-    "LeaseExpired": "LeaseExpiredError",
-    "LimitReached": "LimitReachedError",
-    "MethodNotHere": "MethodNotHereError",
-    "NameClash": "NameClashError",
-    "NoHistory": "NoHistoryError",
-    "NoRow": "NoRowError",
-    "NoSparkForm": "NoSparkFormError",
-    "NoSparkType": "NoSparkTypeError",
-    "NotAPullCollection": "NotAPullCollectionError",
-    "NotAStore": "NotAStoreError",
-    "NotAType": "NotATypeError",
-    "NotAvailable": "NotAvailableError",
-    "NotDecodable": "NotDecodableError",
-    "NotRoutable": "NotRoutableError",
-    "NotSerialisable": "NotSerialisableError",
-    "NotSettled": "NotSettledError",
-    "NotShareable": "NotShareableError",
-    "NotTranslated": "NotTranslatedError",
-    "PipelineFailed": "PipelineFailedError",
-    "PipelineTakenOver": "PipelineTakenOverError",
-    "PublishUnknown": "PublishUnknownError",
-    "QueueFull": "QueueFullError",
-    "StoreClosed": "StoreClosedError",
-    "StoreDamaged": "StoreDamagedError",
-    "StoreFailed": "StoreFailedError",
-    "SubscriptionEnded": "SubscriptionEndedError",
-    "TakenOver": "TakenOverError",
-    "WouldDeadlock": "WouldDeadlockError",
-}
-"""Errors of before and what they are called now. The old names go with the next release."""
+            return Broker
+        case "Pipeline":
+            from polycast.pipeline import Pipeline
+
+            return Pipeline
+        case _:
+            from polycast.testing import TestBus
+
+            return TestBus
 
 
 def _old_name(name: str) -> tuple[object, str] | None:
@@ -117,7 +65,7 @@ def _old_name(name: str) -> tuple[object, str] | None:
 def lazy_name(name: str) -> Any:
     """A name of `polycast` that is not there yet; `AttributeError` if there is none."""
     if name in HEAVY:
-        return HEAVY[name]()
+        return _heavy_name(name)
     if name == "__all__" or not name.startswith("_"):
         names = _all_names()
         if name in names:
@@ -141,5 +89,5 @@ def _all_names() -> dict[str, object]:
     if "__all__" not in package:
         public = vars(polycast.public_names)
         package.update({name: public[name] for name in public["__all__"]})
-        package["__all__"] = public["__all__"]  # last: with it, all are there
+        package["__all__"] = sorted(public["__all__"])  # last: with it, all are there
     return package

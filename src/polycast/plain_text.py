@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["PlainFilter", "log_of", "plain", "plain_json", "plain_lines"]
-
 # C0, DEL and C1 (also ANSI sequences), what ends a line, what turns or hides text (bidirectional
 # marks, zero-width and tag characters), and halves of surrogate pairs.
 _OBEYED = re.compile(

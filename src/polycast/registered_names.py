@@ -17,16 +17,6 @@ from polycast.plain_text import log_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = [
-    "BUILT_IN",
-    "RegisteredNames",
-    "classes_called",
-    "home_of",
-    "imported",
-    "methods_of",
-    "placed_at",
-]
-
 # Functions of Python itself that take one value, return another, and do nothing else.
 BUILT_IN: dict[str, Callable[..., Any]] = {
     f"builtins:{kind.__name__}": kind for kind in (abs, bool, float, int, len, round, str)

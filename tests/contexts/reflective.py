@@ -19,7 +19,7 @@ from polycast.contexts.check.assignability import (
     shape_fits,
     takes_any,
 )
-from polycast.contexts.compile.object_makers import NoMaker, alike, copied, maker_of, put_together
+from polycast.contexts.compile.object_makers import NoMaker, alike, maker_of, put_together
 from polycast.contexts.compile.translation_codegen import as_sequence, as_set
 from polycast.contexts.resolve.attribute_shapes import (
     ValueShape,
@@ -32,6 +32,7 @@ from polycast.contexts.resolve.contents import completing, extends_container, ma
 from polycast.contexts.resolve.derivation import is_subtype
 from polycast.contexts.resolve.priorities import EventPath, strength
 from polycast.contexts.run.result_checks import expected
+from polycast.events.isolation import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,20 +20,6 @@ if TYPE_CHECKING:
 
     from polycast.contexts.resolve.attribute_shapes import Container
 
-__all__ = [
-    "class_fits",
-    "fits",
-    "hint_text",
-    "holds",
-    "is_one",
-    "keys_fit",
-    "kind_met",
-    "met_fits",
-    "parameters_fit",
-    "shape_fits",
-    "takes_any",
-]
-
 _WIDER: dict[type, tuple[type, ...]] = {int: (float, complex), float: (complex,)}
 
 

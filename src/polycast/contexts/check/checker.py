@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.inheritance import SettledContext
     from polycast.contexts.resolve.resolution import ResolvedRule
 
-__all__ = ["check", "event_types"]
-
 
 def check(context: Context) -> Report:
     """Check a context with all that it inherits."""

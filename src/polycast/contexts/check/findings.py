@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CODES", "Finding", "Report", "Severity"]
-
 Severity = Literal["error", "warning", "observation"]
 
 CODES: dict[str, Severity] = {

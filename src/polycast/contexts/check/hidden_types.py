@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.inheritance import SettledContext
     from polycast.contexts.resolve.resolution import PathNode, Resolver
 
-__all__ = ["HiddenTypes"]
-
 
 class HiddenTypes:
     """Finds the types that one direction of a context does not reach."""

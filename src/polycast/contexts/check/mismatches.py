@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.attribute_shapes import ValueShape
     from polycast.contexts.resolve.resolution import PathNode
 
-__all__ = ["TypeMismatch", "alternatives", "mended_by", "whole_text", "why_of"]
-
 
 class TypeMismatch(Exception):
     """The target does not accept a value."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.inheritance import SettledContext
     from polycast.contexts.resolve.resolution import PathNode, Resolver
 
-__all__ = ["RecipeFindings"]
-
 
 class RecipeFindings:
     """The findings about the recipes of one direction of a context."""

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.inheritance import SettledContext
     from polycast.contexts.resolve.resolution import PathNode, Resolver
 
-__all__ = ["Builder"]
-
 T = TypeVar("T")
 
 _ANYTHING = shape_of(Any)

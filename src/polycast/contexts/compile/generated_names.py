@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["GeneratedNames", "is_name"]
-
 _RESERVED = re.compile(
     r"e|v|translate|copied|alike|put_together|as_sequence|as_set|missing|Lacking"
 )

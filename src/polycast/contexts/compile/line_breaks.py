@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["chain", "group", "laid_out"]
-
 _WIDTH = 88
 _MARKS = "\x0e\x0f\x10\x11\x12"  # in no name and in no `repr`
 _OPEN, _BREAK, _LAST, _CLOSE, _SOFT = list(_MARKS)

@@ -14,26 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.resolve.attribute_shapes import attribute_hints, has_attributes, shape_of
 from polycast.events.instances import anatomy_of, rebuild
-from polycast.events.isolation import copied, is_frozen
+from polycast.events.isolation import is_frozen
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import is_protocol, kind_of
 
 if TYPE_CHECKING:
     from polycast.contexts.resolve.attribute_shapes import ValueShape
     from polycast.typesystem.attributes import Default
-
-__all__ = [
-    "Maker",
-    "NoMaker",
-    "alike",
-    "copied",
-    "is_closed",
-    "is_unchangeable",
-    "maker_of",
-    "open_attributes",
-    "put_together",
-    "stays",
-]
 
 _UNCHANGEABLE: tuple[type, ...] = (
     *(int, float, complex, str, bytes, bool, type(None), range),

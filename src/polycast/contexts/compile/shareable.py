@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from polycast.contexts.compile.translation_ir import Recipe
     from polycast.contexts.run.result_checks import ExpectedResult
 
-__all__ = ["gives_fixed"]
-
 
 def gives_fixed(recipe: Recipe) -> bool:
     """Whether a recipe gives immutable objects, if it meets only classes that it names."""

@@ -16,7 +16,6 @@ from polycast.contexts.compile.generated_names import GeneratedNames, is_name
 from polycast.contexts.compile.line_breaks import chain, group, laid_out
 from polycast.contexts.compile.object_makers import (
     alike,
-    copied,
     is_closed,
     maker_of,
     open_attributes,
@@ -34,6 +33,7 @@ from polycast.contexts.compile.translation_ir import (
     Whole,
 )
 from polycast.contexts.resolve.contents import completing, may_hold_more
+from polycast.events.isolation import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from polycast.typesystem.attributes import Default
 
     Newly = Callable[[Choice, dict[type, Callable[[Any], Any]], Any], Any]
-
-__all__ = ["Code", "as_sequence", "as_set", "write"]
 
 _INLINE_CASES = 3  # more cases are looked up by class
 

@@ -13,19 +13,6 @@ if TYPE_CHECKING:
     from polycast.contexts.run.result_checks import ExpectedResult
     from polycast.typesystem.attributes import Default
 
-__all__ = [
-    "Apply",
-    "Build",
-    "Choice",
-    "Duplicate",
-    "Each",
-    "Keep",
-    "Missing",
-    "Otherwise",
-    "Recipe",
-    "Whole",
-]
-
 
 @dataclass(frozen=True)
 class Keep:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from polycast.contexts.declare.context import Context
     from polycast.contexts.declare.statements import Direction
 
-__all__ = ["annotated_functions", "annotated_mappings", "maps_to", "transform_with"]
-
 T = TypeVar("T")
 
 # In the class's own dictionary: a subclass does not inherit the annotations.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.listing import Listing
     from polycast.contexts.resolve.resolution import ResolvedRule
 
-__all__ = ["Context"]
-
 
 class Context:
     """Local types, and how events come in from the root and go out to it.

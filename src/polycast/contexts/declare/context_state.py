@@ -18,19 +18,6 @@ from polycast.typesystem import describe, wire_name, wire_version
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = [
-    "ContextState",
-    "FunctionState",
-    "MappingState",
-    "RuleState",
-    "TypeState",
-    "WholeState",
-    "context_from",
-    "functions_of",
-    "read_state",
-    "state_of",
-]
-
 _FORMAT = 1
 _IDENTITY = "polycast:identity"
 

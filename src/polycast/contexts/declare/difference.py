@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from polycast.contexts.declare.context_state import ContextState, FunctionState, TypeState
 
-__all__ = ["differences"]
-
 
 def differences(there: bytes, here: bytes) -> list[str]:
     """The differences between the stored declaration and the local one, line by line."""

@@ -10,8 +10,6 @@ from polycast.contexts.declare.rule_functions import Marked
 from polycast.errors import BadContextError
 from polycast.registered_names import RegisteredNames, home_of, imported
 
-__all__ = ["NoName", "name_by_which", "registered"]
-
 
 class NoName(Exception):
     """An object has no name by which another process could find it."""

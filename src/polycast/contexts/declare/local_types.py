@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from polycast.contexts.resolve.attribute_shapes import ValueShape
 
-__all__ = ["KnownTypes"]
-
 _BUILT_IN: dict[str, type] = {cls.__name__: cls for cls in STANDARD.values()}
 
 

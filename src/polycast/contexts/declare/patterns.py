@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from polycast.contexts.declare.local_types import KnownTypes
 
-__all__ = ["BadPattern", "Pattern", "Qualifier", "parse_pattern"]
-
 _TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)|(?P<mark>[.:()])|(?P<other>\S))")
 
 

@@ -13,8 +13,6 @@ from polycast.registered_names import placed_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["RuleFunction", "Unusable", "function_of", "identity", "impure", "name_of", "unchecked"]
-
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., object]")
 
@@ -36,6 +34,7 @@ class Marked:
         functools.update_wrapper(self, self.function)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
         return self.function(*arguments, **named)
 
     def __repr__(self) -> str:

@@ -9,18 +9,6 @@ if TYPE_CHECKING:
     from polycast.contexts.declare.patterns import Pattern
     from polycast.contexts.declare.rule_functions import RuleFunction
 
-__all__ = [
-    "DIRECTIONS",
-    "DISABLED",
-    "Direction",
-    "Mapping",
-    "Rule",
-    "RuleLine",
-    "SourceLocation",
-    "WholeLine",
-    "WholeRule",
-]
-
 Direction = Literal["?", "!"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 DISABLED = "-"  # in place of a function

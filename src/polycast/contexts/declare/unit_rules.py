@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     _Units = tuple[tuple[str, ...], tuple[str, ...]]  # of the source, and of the target
 
-__all__ = ["unit_rules"]
-
 _IDENTITY = RuleFunction(identity, Any, Any, "identity")
 
 

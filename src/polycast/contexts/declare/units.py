@@ -19,8 +19,6 @@ from polycast.errors import BadContextError, NotAvailableError
 if TYPE_CHECKING:
     from polycast.contexts.resolve.attribute_shapes import ValueShape
 
-__all__ = ["NoConversion", "Scaling", "Unit", "conversion", "units_in"]
-
 _NUMBERS: tuple[type, ...] = (int, float, Decimal)
 _EXACT = Arithmetic(prec=400)
 Number = int | float | Decimal

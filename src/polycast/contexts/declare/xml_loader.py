@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from polycast.contexts.declare.xml_reader import Declaration, Element
     from polycast.registered_names import RegisteredNames
 
-__all__ = ["IDENTITY", "load"]
-
 IDENTITY = "identity"
 _IDENTITIES = (IDENTITY, "toIdentity", "polycast.identity")
 

@@ -17,15 +17,6 @@ from polycast.errors import BadContextError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = [
-    "MOST_ERRORS",
-    "Declaration",
-    "Element",
-    "TooManyErrors",
-    "file_error",
-    "read_declaration",
-]
-
 LARGEST = 5_000_000  # bytes
 DEEPEST = 32
 MOST_ERRORS = 100

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from polycast.contexts.declare.context import Context
 
-__all__ = ["dump"]
-
 
 def dump(context: Context) -> str:
     """The XML of a context's own statements, without those that annotations stand for."""

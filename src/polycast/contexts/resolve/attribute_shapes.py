@@ -21,18 +21,6 @@ from polycast.typesystem.type_hints import hints_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-__all__ = [
-    "CONTAINERS",
-    "Container",
-    "ValueShape",
-    "attribute_hints",
-    "filled",
-    "has_attributes",
-    "keys_of",
-    "one_of",
-    "shape_of",
-]
-
 CONTAINERS: dict[object, type] = {  # the class that an annotation names, and the kind that it is
     list: list,
     collections.abc.MutableSequence: list,

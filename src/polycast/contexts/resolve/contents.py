@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from polycast.contexts.resolve.attribute_shapes import ValueShape
 
-__all__ = ["completing", "extends_container", "held_besides", "may_hold_more", "undeclared"]
-
 _ANYTHING = shape_of(Any)
 _KEEPING: tuple[type, ...] = (
     *(list, tuple, set, frozenset, dict, collections.deque, BaseException),

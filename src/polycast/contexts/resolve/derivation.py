@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from polycast.typesystem.describe import supertypes_of
 
-__all__ = ["FARTHEST", "Distance", "distance", "is_subtype", "most_derived"]
-
 
 class Distance(NamedTuple):
     """How far a named type is above the type that is met; smaller is stronger."""

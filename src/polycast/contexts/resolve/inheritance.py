@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Direction, RuleLine
 
-__all__ = ["SettledContext", "forget", "from_above", "settle"]
-
 Entry = TypeVar("Entry", Rule, Mapping, WholeRule)
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.inheritance import SettledContext
     from polycast.contexts.resolve.resolution import PathNode
 
-__all__ = ["Branch", "Listing", "show"]
-
 Kind = Literal["event", "rule", "mapped", "copied", "default", "dropped", "shadowed", "missing"]
 _STYLES: dict[str, str] = {
     "event": "bold",

@@ -10,16 +10,6 @@ from polycast.contexts.resolve.derivation import FARTHEST, Distance, distance, i
 if TYPE_CHECKING:
     from polycast.contexts.declare.patterns import Pattern, Qualifier
 
-__all__ = [
-    "EventPath",
-    "PatternProgress",
-    "StepStrength",
-    "deciding_priority",
-    "leads_past",
-    "progress",
-    "strength",
-]
-
 
 class EventPath(NamedTuple):
     """Where a value is in an event: the attributes on the way, and the type met at each end."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Rule
 
-__all__ = ["FEW_PATHS", "PathNode", "ResolvedRule", "Resolver", "TooManyPaths"]
-
 MOST_PATHS = 10_000  # of one event type
 FEW_PATHS = 1_000  # up to here, every path is followed on its own
 

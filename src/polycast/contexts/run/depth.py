@@ -11,8 +11,6 @@ from polycast.errors import EventTooDeepError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["check_depth"]
-
 _DEEP = 100  # less deep events do not fill a stack
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from polycast.contexts.run.statistics import Statistics
     from polycast.contexts.run.translator import Translator
 
-__all__ = ["Federation"]
-
 _log = log_of("polycast.contexts")
 
 

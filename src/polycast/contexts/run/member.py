@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polycast.contexts.check.findings import Finding, Report
     from polycast.contexts.declare.context import Context
 
-__all__ = ["FederationMember", "PendingMembers"]
-
 _log = log_of("polycast.contexts")
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.resolve.attribute_shapes import Container
 
-__all__ = ["ExpectedResult", "expected", "is_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExpectedResult:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polycast.contexts.run.member import FederationMember
     from polycast.contexts.run.translator import Translator
 
-__all__ = ["EventCounts", "Statistics"]
-
 _log = log_of("polycast.contexts")
 _TAKEN_OUT = "that was taken out of the federation"
 

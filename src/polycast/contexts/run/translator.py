@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from polycast.contexts.check.assignability import hint_text, is_one, kind_met
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.compile.builder import Builder
-from polycast.contexts.compile.object_makers import copied
 from polycast.contexts.compile.shareable import gives_fixed
 from polycast.contexts.compile.translation_codegen import write
 from polycast.contexts.resolve.derivation import is_subtype, most_derived
 from polycast.contexts.resolve.resolution import FEW_PATHS, Resolver, TooManyPaths
 from polycast.contexts.run.depth import check_depth
 from polycast.errors import BadResultError
+from polycast.events.isolation import copied
 from polycast.forks import shared_lock
 from polycast.metrics import Trials
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from polycast.contexts.compile.translation_ir import Choice, Recipe
     from polycast.contexts.declare.statements import Direction, Mapping
     from polycast.contexts.resolve.inheritance import SettledContext
-
-__all__ = ["Translator"]
 
 T = TypeVar("T")
 _LABEL = "<polycast "
