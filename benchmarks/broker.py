@@ -19,6 +19,7 @@ from typing import Any
 import broker_figures
 import broker_latency
 import broker_peers
+import broker_quiet
 import broker_single
 from broker_setting import QUICK, Plan, Report
 from durable_setting import file_system, scratch, sync_cost
@@ -32,6 +33,7 @@ IMAGES = HERE.parent / "docs" / "images"
 PARTS: dict[str, ModuleType] = {
     "figures": broker_figures,
     "latency": broker_latency,
+    "quiet": broker_quiet,
     "single": broker_single,
 }
 """Each has `measure`, `tables` and `plain`."""

@@ -25,7 +25,7 @@ from broker_clients import Selecting
 from broker_setting import ALL, Announcement, Offer, Tally, announcements, offer
 
 EVERYBODY = "announcements"
-_encode = msgspec.msgpack.Encoder().encode
+encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Announcement).decode
 
 
@@ -62,12 +62,11 @@ class Serving:
     """The server, on the cores of the process that starts it."""
 
     def __init__(self, store: str) -> None:
-        del store
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
         self._process = subprocess.Popen(
-            [server() or "", "-a", "127.0.0.1", "-p", str(self._port)],
+            [server() or "", "-a", "127.0.0.1", "-p", str(self._port), *self.arguments(store)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -78,6 +77,11 @@ class Serving:
             except OSError:
                 time.sleep(0.01)
         raise RuntimeError("the server of NATS did not start")
+
+    def arguments(self, store: str) -> list[str]:
+        """What else the server is started with; core NATS stores nothing."""
+        del store
+        return []
 
     def url(self) -> str:
         return f"nats://127.0.0.1:{self._port}"
@@ -127,7 +131,7 @@ class Publisher(Looping):
     async def _publish(self, first: int, count: int) -> None:
         for event in announcements(first, count):
             to = subject(self._kind, event.field_1, self._consumers)
-            await self._line.publish(to, _encode(event))
+            await self._line.publish(to, encode(event))
         await self._line.flush()
 
 
@@ -167,9 +171,12 @@ class Clients(Looping):
             self._tally.take(_decode(message.data))
 
         line = await nats.connect(url)
-        await line.subscribe(to, cb=take)
+        await self._receive(line, to, take)
         await line.flush()
         self._open.append(line)
+
+    async def _receive(self, line: Any, to: str, take: Any) -> None:
+        await line.subscribe(to, cb=take)
 
     def total(self) -> int:
         return self._tally.total

@@ -83,6 +83,7 @@ class Plan:
     lasting: float = 3.0  # seconds of each point
     tries: int = 3  # for a point that is below the line, in case the machine was busy
     latency: float = 6.0  # seconds
+    rounds: int = 5  # of a few events a second
     effort: Effort = EFFORT
 
     @property
@@ -98,6 +99,7 @@ QUICK = Plan(
     lasting=0.2,
     tries=1,
     latency=0.2,
+    rounds=1,
     effort=QUICK_EFFORT,
 )
 

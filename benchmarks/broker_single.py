@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import broker_jetstream
 from broker_clients import Brokering
 from broker_setting import PATIENCE, Announcement, Plan, Report, announcements, child
+from broker_systems import JETSTREAM
 from durable_setting import url_of
 from measure import Effort, Run, Samples, apart, duration, race, wall_time
 from tables import Table
@@ -17,6 +19,7 @@ from tables import Table
 import polycast as pc
 
 LOCAL, REMOTE = "bus over a file", "bus through a broker"
+SYNCED = JETSTREAM.name  # NATS, which syncs each event to a file as well
 ALL_CORES = {0, 1}
 TOGETHER = 100  # events in a call, where they are received
 LOG = 20_000  # events that somebody catches up with
@@ -39,6 +42,8 @@ def _measured(effort: Effort, folder: Path) -> Results:
         for size in BATCHES:
             name = "publish, one by one" if size == 1 else f"publish_many of {size:,}"
             runs = {side: publishing(bus, size) for side, bus in buses.items()}
+            if size == 1 and not JETSTREAM.missing:
+                runs[SYNCED] = open_.enter_context(publishing_synced(folder))
             found[name] = size, race(runs, effort)
         runs = {side: delivering(bus) for side, bus in buses.items()}
         found[f"publish_many of {TOGETHER} until handled"] = TOGETHER, race(runs, effort)
@@ -77,6 +82,22 @@ def publishing(bus: pc.Bus, size: int) -> Run:
         return wall_time() - start
 
     return run
+
+
+@contextmanager
+def publishing_synced(folder: Path) -> Iterator[Run]:
+    """Publish one by one to NATS JetStream, each synced before its publisher hears of it."""
+    store = url_of(folder / f"synced-{time.monotonic_ns()}.db")
+    with child(broker_jetstream.Serving, store, cores=ALL_CORES) as server:
+        line = broker_jetstream.OneByOne(server.ask("url"))
+
+        def run(calls: int) -> float:
+            start = wall_time()
+            line.publish(calls)
+            return wall_time() - start
+
+        yield run
+        line.close()
 
 
 def delivering(bus: pc.Bus) -> Run:
@@ -142,13 +163,27 @@ class Counter:
 
 def tables(found: Results) -> list[Table]:
     """Times per call, events a second, ratios."""
-    return [
+    shown = [
         Table(
             "One connection",
             ("one connection", LOCAL, "events/s", REMOTE, "events/s there", "times as long"),
             [(name, *_row(size, samples)) for name, (size, samples) in found.items()],
         )
     ]
+    synced = [(name, samples) for name, (_, samples) in found.items() if SYNCED in samples]
+    if synced:
+        columns = ("one connection, each event synced", REMOTE, SYNCED, "its rate to theirs")
+        rows = [
+            (
+                name,
+                duration(samples[REMOTE].median),
+                duration(samples[SYNCED].median),
+                str(samples[SYNCED].over(samples[REMOTE])),
+            )
+            for name, samples in synced
+        ]
+        shown.append(Table("One publisher beside NATS JetStream", columns, rows))
+    return shown
 
 
 def _row(size: int, samples: Samples) -> tuple[str, ...]:

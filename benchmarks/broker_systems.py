@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import broker_clients as ours
+import broker_jetstream as jetstream
 import broker_peers as nats
 from broker_setting import (
     ALL,
@@ -57,6 +58,14 @@ FASTSTREAM = System(
     nats.FastClients,
     nats.Counting,
     ("nats", "faststream"),
+)
+JETSTREAM = System(
+    "NATS JetStream",
+    jetstream.Serving,
+    jetstream.Publisher,
+    jetstream.Clients,
+    nats.Counting,
+    ("nats",),
 )
 SYSTEMS = (FILE, MEMORY, NATS, FASTSTREAM)
 

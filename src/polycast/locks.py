@@ -7,8 +7,9 @@ deadlock. An `RLock` knows its owner, so this can be detected.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.errors import WouldDeadlockError
@@ -146,17 +147,22 @@ def interrupted(operation: str) -> WouldDeadlockError:
 
 
 class InterruptibleEvent:
-    """Like a `threading.Event`, but `set` may interrupt itself in the same thread."""
+    """Like a `threading.Event`, but `set` may be interrupted anywhere, and holds no lock.
 
-    def __init__(self, condition: Callable[[], threading.Condition] = threading.Condition) -> None:
-        self._changed = condition()  # over an RLock
+    Who interrupts it may wait for a thread that sets the same event.
+    """
+
+    def __init__(self, *, lock: Callable[[], threading.Lock] = threading.Lock) -> None:
+        self._lock = lock
+        self._gates: deque[threading.Lock] = deque()  # of the threads that wait
         self._rung = False
 
     def set(self) -> None:
         """Set the event."""
-        with self._changed:
-            self._rung = True
-            self._changed.notify_all()
+        self._rung = True
+        with suppress(IndexError):
+            while True:
+                self._gates.popleft().release()
 
     def clear(self) -> None:
         """Reset the event."""
@@ -168,5 +174,13 @@ class InterruptibleEvent:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the event is set."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._rung, timeout)
+        if self._rung:
+            return True
+        gate = self._lock()
+        gate.acquire()
+        self._gates.append(gate)
+        if not self._rung and gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            return True
+        with suppress(ValueError):  # it was set meanwhile
+            self._gates.remove(gate)
+        return self._rung

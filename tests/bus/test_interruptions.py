@@ -7,8 +7,9 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
+from polycast.broker.wire.messages import Credit
 from polycast.locks import InterruptibleEvent, InterruptibleFuture
 
 PROGRAM = Path(__file__).with_name("interrupted_program.py")
@@ -105,28 +107,33 @@ def test_what_interrupts_the_order_of_the_log_is_refused_by_name(live: pc.Bus) -
 
 
 def test_what_interrupts_the_thread_that_speaks_with_a_broker_is_refused_by_name(
-    tmp_path: Path,
+    tmp_path: Path, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
-    refused: list[pc.WouldDeadlockError] = []
+    refused: dict[threading.Thread, str] = {}
     with (
         Serving(Broker(f"sqlite:///{tmp_path / 'events.db'}")) as serving,
         pc.Bus(serving.url) as bus,
     ):
         bus.publish(Note())
-        socket = bus._engine.store._connection._socket  # type: ignore[attr-defined]
-        messages = socket._messages
+        connection = bus._engine.store._connection  # type: ignore[attr-defined]
+        socket = connection._socket
+        messages, writer = socket._source, socket._writer
 
         def interrupted() -> Any:
-            if not refused:
+            thread = threading.current_thread()
+            if thread in (writer, threading.main_thread()) and thread not in refused:
                 try:
                     bus.publish(Note("by a finaliser"))
                 except pc.WouldDeadlockError as error:
-                    refused.append(error)
+                    refused[thread] = str(error)
             return messages()
 
         socket.take_from(interrupted)
-        assert bus.publish(Note()).position == 2
-    assert "a thread that others wait for" in str(refused[0])
+        assert bus.publish(Note()).position == 2  # written by this thread
+        connection.tell(Credit(0))  # written by the thread that writes for others
+        eventually(lambda: len(refused) == 2)
+    assert "has interrupted the bus in this very thread" in refused[threading.main_thread()]
+    assert "a thread that others wait for" in refused[writer]
 
 
 @pytest.mark.parametrize(
@@ -141,13 +148,34 @@ def test_what_interrupts_a_subscription_is_refused_by_name(live: pc.Bus, use: An
     assert subscription.state == "active"
 
 
-def test_a_bell_may_be_rung_while_it_is_rung() -> None:
-    bell = InterruptibleEvent()
-    with bell._changed:
-        bell.set()
-    assert bell.wait(0)
-    bell.clear()
-    assert not bell.wait(0)
+def test_an_event_may_be_set_while_it_is_set(
+    eventually: Callable[[Callable[[], object]], None],
+) -> None:
+    woken: list[bool] = []
+
+    class Gate:
+        """A lock whose release is interrupted by somebody who sets the event."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+
+        def acquire(self, timeout: float = -1) -> bool:
+            return self._lock.acquire(timeout=timeout)
+
+        def release(self) -> None:
+            event.set()
+            self._lock.release()
+
+    event = InterruptibleEvent(lock=Gate)  # type: ignore[arg-type]
+    waiting = threading.Thread(target=lambda: woken.append(event.wait(30)))
+    waiting.start()
+    eventually(lambda: event._gates or woken)
+    event.set()
+    waiting.join(30)
+    assert woken == [True]
+    assert event.wait(0)
+    event.clear()
+    assert not event.wait(0)
 
 
 def test_an_outcome_is_told_those_who_ask_in_its_own_callbacks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import threading
 from collections import deque
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ class Timers:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._cancelled = 0  # how many in the heap
+        self._wakes_at = -math.inf  # while the thread sleeps, when it wakes by itself
 
     def after(self, delay: float, action: Callable[[], None]) -> Timer:
         """Do something after so many seconds."""
@@ -70,7 +72,8 @@ class Timers:
             self._new.append(timer)
             if self._threaded and self._thread is None and not self._closed:
                 self._start()
-            self._changed.notify()
+            if timer.when < self._wakes_at:
+                self._changed.notify()
         return timer
 
     def one_less(self) -> None:
@@ -136,14 +139,19 @@ class Timers:
             self.run_due()
             with self._changed:
                 if not self._closed:
-                    self._changed.wait(self._until_next())
+                    left = self._until_next()
+                    self._wakes_at = self._heap[0].when if self._heap else math.inf
+                    self._changed.wait(left)
+                    self._wakes_at = -math.inf
 
     def _until_next(self) -> float | None:
         self._gather()
         if not self._heap:
             return None
         left = min(max(0.0, self._heap[0].when - self.clock.monotonic()), LONGEST)
-        return left if isinstance(self.clock, SystemClock | Runtime) else min(left, LOOK)
+        # The clock of a broker goes by the monotonic clock of its client.
+        is_real = self.clock.monotonic in (SystemClock.monotonic, self._runtime.monotonic)
+        return left if is_real else min(left, LOOK)
 
     def close(self) -> None:
         """Do nothing more."""

@@ -1,14 +1,14 @@
 """The connection of a client to a broker: it reconnects by itself, and repeats its requests.
 
-One thread receives and one sends; messages of several threads go as one frame. A request does not
-block on the network. It stays pending until it is answered, over as many connections as that takes.
+One thread receives. A single request is sent by the thread that makes it; those of several go as
+one frame. None blocks on the network: it stays pending until it is answered, over as many
+connections as that takes.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.client.dialer import Dialer, reason_of
@@ -56,6 +56,7 @@ __all__ = ["BrokerConnection", "ConnectionHandlers", "ConnectionOptions"]
 
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
 STEADY = 1.0  # seconds that a connection has to last, or the next attempt comes later
+GOODBYE = 1.0  # seconds for the broker to answer that it is left
 FRAME = 250_000  # bytes that are sent as one frame, unless one message is larger
 _log = log_of("polycast")
 
@@ -148,7 +149,7 @@ class BrokerConnection:
         if here is self._thread or (socket is not None and socket.needs(here)):
             why = "it is called in the thread that speaks with the broker"
             raise WouldDeadlockError(operation, why=why)
-        check_free(operation, self._lock)
+        check_free(operation, self._lock, *(() if socket is None else (socket.writing,)))
 
     # -- sending -----------------------------------------------------------------------------------
 
@@ -168,8 +169,13 @@ class BrokerConnection:
             if not data:
                 return future
             self._unsent.append(data)
+            is_alone = len(self.pending) == 1
         socket = self._socket
-        if socket is not None:
+        if socket is None:
+            return future
+        if is_alone:  # whoever asks now waits for nobody but the network
+            socket.write_now()
+        else:  # the writer puts many into one frame
             socket.ring()
         return future
 
@@ -269,6 +275,7 @@ class BrokerConnection:
             self._unsent.clear()
         if socket is not None:
             socket.cut()
+            socket.release()
         if _is_final(error):
             self._fail(error)
         elif not self._closed.is_set():
@@ -316,6 +323,7 @@ class BrokerConnection:
             self._shake_hands(socket, address)
         except BaseException as error:
             socket.cut()
+            socket.release()
             if isinstance(error, PolycastError | OSError) or not isinstance(error, Exception):
                 raise
             raise BrokerUnreachableError(str(address), why=reason_of(error)) from None
@@ -363,11 +371,13 @@ class BrokerConnection:
             self._unsent.clear()
         self.pending.fail_all(StoreClosedError)
         if socket is not None:
-            with suppress(Exception):
-                socket.close()
+            socket.say_goodbye()
+        is_elsewhere = threading.current_thread() is not self._thread
+        if self._thread.is_alive() and is_elsewhere:
+            self._thread.join(GOODBYE)
+        if socket is not None:
             socket.cut()
-            socket.join(2.0)
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if self._thread.is_alive() and is_elsewhere:
             self._thread.join(2.0)
 
 

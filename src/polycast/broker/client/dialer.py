@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polycast.broker.wire.messages import PATH
 from polycast.errors import (
@@ -16,6 +18,8 @@ from polycast.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from websockets.uri import WebSocketURI
 
     from polycast.broker.client.address import Address
     from polycast.broker.client.client_connection import ConnectionOptions
@@ -51,41 +55,50 @@ class Dialer:
         """Open a WebSocket to the address whose turn it is."""
         if self._dial is not None:
             return self._dial(self.address)
-        connect, kind = _library()
-        address, token = self.address, self._options.token
+        make, parse = _library()
+        address, token, within = self.address, self._options.token, self._options.within
+        connection = _connected(address, self._options)
         try:
-            opening = connect(
-                address.uri(PATH),
-                ssl=self._options.tls if address.is_secure else None,
-                additional_headers={} if token is None else {"Authorization": f"Bearer {token}"},
-                compression=None,
-                proxy=None,
-                open_timeout=self._options.within,
-                close_timeout=1.0,
-                ping_interval=None,  # pings are sent by the receiver thread, as the broker says
-                max_size=None,
-                max_queue=64,
-                user_agent_header=None,
-                create_connection=kind,
-            )
-            socket: ClientSocket = opening.__enter__()  # it lasts longer than any block
-        except OSError:
+            socket = make(connection, parse(address.uri(PATH)))
+        except BaseException:
+            connection.close()
             raise
-        except Exception as error:
+        try:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            socket.shake_hands(headers, within)
+        except BaseException as error:
+            socket.cut()
+            socket.release()
+            if isinstance(error, OSError) or not isinstance(error, Exception):
+                raise
             raise _refusal(address, error) from None
         return socket
 
 
-def _library() -> tuple[Any, type[ClientSocket]]:
+def _connected(address: Address, options: ConnectionOptions) -> socket.socket:
+    """Connect to an address, by TLS if it asks for that."""
+    connection = socket.create_connection((address.host, address.port), options.within)
     try:
-        from websockets.sync.client import connect
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if address.is_secure:
+            tls = ssl.create_default_context() if options.tls is None else options.tls
+            connection = tls.wrap_socket(connection, server_hostname=address.host)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _library() -> tuple[type[ClientSocket], Callable[[str], WebSocketURI]]:
+    try:
+        from websockets.uri import parse_uri
 
         from polycast.broker.client.client_socket import ClientSocket
     except ImportError:
         raise NotAvailableError(
             "a remote bus", why="it needs websockets", instead="pip install 'polycast[client]'"
         ) from None
-    return connect, ClientSocket
+    return ClientSocket, parse_uri
 
 
 def _refusal(address: Address, error: Exception) -> Exception:

@@ -26,6 +26,10 @@ class PendingRequests:
         self._last = 0
         self._requests: dict[int, tuple[bytes, Future[Any]]] = {}
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._requests)
+
     def add(self, request: Callable[[int], FromClient], future: Future[Any], limit: int) -> bytes:
         """Add a request; empty if it is too large for a frame. The lock is held."""
         self._last += 1

@@ -16,7 +16,7 @@ from polycast.broker.server.client_session import GONE, ClientSession
 from polycast.broker.server.listen_address import is_loopback
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.prometheus import metrics_text
-from polycast.broker.server.websocket import CLOSING, pieces_of
+from polycast.broker.server.websocket import CLOSING, WRITE_NOW, pieces_of
 from polycast.broker.wire.messages import PATH
 from polycast.errors import AccessDeniedError
 
@@ -155,7 +155,13 @@ class Endpoints:
                 async with asyncio.timeout(broker.patience):  # a slow client is not cut off
                     await socket.send(piece)
 
-        session = ClientSession(broker, send, principal=principal, place=_place(socket.scope))
+        session = ClientSession(
+            broker,
+            send,
+            principal=principal,
+            place=_place(socket.scope),
+            send_now=socket.scope["extensions"].get(WRITE_NOW, {}).get("call"),
+        )
         broker.sessions.add(session)
         broker.opened += 1
         try:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Broker"]
 
 SHARE = 0.25  # of the bytes of unanswered requests, for one owner
+UNFOLLOWED = 0.02  # seconds after which a commit is looked at if no client follows the log
 AGAIN = 1.0  # seconds after which a failed read is retried
 _log = server_log()
 
@@ -110,6 +111,7 @@ class Broker:
         self._lock = threading.Lock()
         self._waiting: list[Callable[[], None]] = []
         self._rung = False
+        self._soon: asyncio.TimerHandle | None = None  # when nobody follows the log
         self.store.watch(self._committed)
 
     # -- its loop ----------------------------------------------------------------------------------
@@ -147,6 +149,7 @@ class Broker:
 
     def ring(self) -> None:
         """Wake the fan-out. In the thread of the loop."""
+        self._soon = None
         self._bell.set()
 
     def _committed(self) -> None:
@@ -161,7 +164,11 @@ class Broker:
         with self._lock:
             self._rung = False
         self.fanout.commits += 1
-        self._bell.set()
+        loop = asyncio.get_running_loop()
+        if self.fanout.has_followers:  # answers that are given by now are sent first
+            loop.call_soon(self.ring)
+        elif self._soon is None:
+            self._soon = loop.call_later(UNFOLLOWED, self.ring)
 
     def soon(self, work: Callable[[], None]) -> None:
         """Schedule a callback in the thread of the loop; from any thread."""

@@ -51,6 +51,7 @@ class ClientSession:
         *,
         principal: Principal,
         place: str,
+        send_now: Callable[[bytes], bool] | None = None,
     ) -> None:
         self.broker, self.place = broker, place
         self.authorization = broker.authorize(principal)
@@ -62,6 +63,7 @@ class ClientSession:
         self.is_closing = False
         self.outbox = Outbox(
             send,
+            *(() if send_now is None else (send_now,)),
             limit=broker.limits.window,
             frame=broker.limits.frame,
             patience=broker.patience,
@@ -189,7 +191,8 @@ class ClientSession:
         self.backpressure.update()
 
     def _some_was_sent(self) -> None:
-        self.backpressure.update()
+        if not self.backpressure.may_read.is_set():
+            self.backpressure.update()
         if self.outbox.was_full and self.events.has_room():
             self.outbox.was_full = False
             self.broker.ring()

@@ -87,6 +87,11 @@ class Fanout:
             recipients.pop(recipient, None)
 
     @property
+    def has_followers(self) -> bool:
+        """Whether any client waits for events."""
+        return bool(self._live or self._behind)
+
+    @property
     def behind(self) -> int:
         """How many clients are served from an earlier position of the log."""
         return len(self._behind)

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
+from websockets.protocol import State
 
 from polycast.broker.server.connection_limits import address_group
 from polycast.broker.server.log_rate_limit import server_log
@@ -23,12 +24,21 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.evicting_pool import EvictingPool
 
-__all__ = ["CLOSING", "MORE", "PIECE", "HttpProtocol", "WebSocketProtocol", "pieces_of"]
+__all__ = [
+    "CLOSING",
+    "MORE",
+    "PIECE",
+    "WRITE_NOW",
+    "HttpProtocol",
+    "WebSocketProtocol",
+    "pieces_of",
+]
 
 CLOSING = 2.0  # seconds for the client to take the rest
 PIECE = 65_536  # bytes of a message after which a ping may be sent
 MOMENT = 0.002  # seconds for the frames of one connection before others have their turn
 LEAST, MOST = 1_024, 262_144  # bytes read between two looks at the clock
+WRITE_NOW = "polycast.write_now"  # extension in the scope: `WebSocketProtocol.write_now`
 MORE = "polycast.more"  # key in what the application sends: whether the message goes on
 _FEW, _SMALL = 16, 1_000  # fragments that a message may have, and bytes that allow one more
 _MESSAGE = 500  # bytes of a message besides its contents
@@ -104,7 +114,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def send_receive_event_to_app(self) -> None:
         """Queue a complete message until the one before it has been handled."""
         self._queued += _MESSAGE + sum(map(len, self.frames))
+        is_first, was_paused = self.queue.empty(), self.read_paused
+        # Pausing costs as much as handling a small message: the first that waits is no reason.
+        self.read_paused = was_paused or is_first
         super().send_receive_event_to_app()
+        self.read_paused = was_paused or not is_first
 
     async def receive(self) -> Any:
         """The next message; the one before it has been handled."""
@@ -177,6 +191,17 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._written += len(data)
         self.transport.write(data)
 
+    def write_now(self, message: bytes) -> bool:
+        """Write a small message, if the network takes it now; whether it was written."""
+        if len(message) > PIECE or self._goes_on or not self.writable.is_set():
+            return False
+        if self.disconnected or self.close_sent or self.conn.state is not State.OPEN:
+            return False
+        data = _head(len(message)) + message
+        self._written += len(data)
+        self.transport.write(data)
+        return True
+
     # -- heartbeat ---------------------------------------------------------------------------------
 
     def send_keepalive_ping(self) -> None:
@@ -207,6 +232,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         """Serve it, and close it soon afterwards."""
+        self.scope["extensions"][WRITE_NOW] = {"call": self.write_now}
         try:
             await super().run_asgi()
         finally:
@@ -216,6 +242,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 def _begun(event: Frame) -> bytearray:
     """The first fragment of a message that goes on."""
     return bytearray() if event.fin else bytearray(event.data)
+
+
+def _head(size: int) -> bytes:
+    """The head of a binary message of a server (RFC 6455, 5.2), which is not masked."""
+    if size < 126:
+        return bytes((0x82, size))
+    return b"\x82\x7e" + size.to_bytes(2) if size < 65_536 else b"\x82\x7f" + size.to_bytes(8)
 
 
 def pieces_of(frame: bytes) -> Iterator[dict[str, Any]]:

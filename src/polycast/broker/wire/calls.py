@@ -71,6 +71,8 @@ class RemoteMethod:
 
     def arguments(self, *args: Any, **options: Any) -> bytes:
         """Encode arguments."""
+        if not options and len(args) == len(self._signature.parameters):
+            return encode(args)
         bound = self._signature.bind(*args, **options)
         bound.apply_defaults()
         return encode(list(bound.arguments.values()))
