@@ -18,7 +18,7 @@ from polycast.matching import Interest, definition_of, topic
 from polycast.routing import encode_recipients
 from polycast.stores.contract import Store, Transaction
 from polycast.stores.doctor import examine
-from polycast.stores.memory import MemoryStore
+from polycast.stores.memory_store import MemoryStore
 from polycast.stores.values import Flight, Letter, Stored, StoredSubscription, Stretch
 
 __all__ = ["CLASSES", "STATE", "Answers", "answers", "fill", "flip", "flips", "verdict"]

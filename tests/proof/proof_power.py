@@ -16,7 +16,7 @@ from proof_vfs import Note, Tape, TapeVFS
 
 from polycast.events import Identity, Record
 from polycast.stores.contract import Store, Transaction, View
-from polycast.stores.memory import MemoryStore
+from polycast.stores.memory_store import MemoryStore
 from polycast.stores.values import Draft, Flight, GroupMember, Letter, StoredSubscription
 
 __all__ = ["Figures", "Open", "examine", "losses", "record_run", "snapshot"]

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from reference_store import ReferenceStore
 from store_drafts import MakeDrafts, make_drafts
 
 from polycast.broker.client.address import addresses_of
@@ -14,7 +15,8 @@ from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.client.remote_store import RemoteStore
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.stores import MemoryStore, Store
+from polycast.stores import Store
+from polycast.stores.memory_store import MemoryStore
 from polycast.stores.sqlite import SqliteStore
 from polycast.testing import ManualClock
 
@@ -30,12 +32,14 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "sqlite", "remote"])
+@pytest.fixture(params=["reference", "memory", "sqlite", "remote"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
     """A store of each kind."""
     with ExitStack() as opened:
-        if request.param == "memory":
-            made: Store = MemoryStore(clock=clock)
+        if request.param == "reference":
+            made: Store = ReferenceStore(clock=clock)
+        elif request.param == "memory":
+            made = MemoryStore(clock=clock)
         elif request.param == "sqlite":
             made = SqliteStore(tmp_path / "store.db", clock=clock)
         else:

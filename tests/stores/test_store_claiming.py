@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_drafts import make_drafts
 
-from polycast.stores import Flight, GroupMember, MemoryStore, Store, StoredSubscription, Transaction
+from polycast.stores import Flight, GroupMember, Store, StoredSubscription, Transaction
 from polycast.stores.claims import (
     Candidate,
     ClaimOrder,
@@ -21,6 +21,7 @@ from polycast.stores.claims import (
     settle,
     take_claims,
 )
+from polycast.stores.memory_store import MemoryStore
 
 GROUP = "desk"
 

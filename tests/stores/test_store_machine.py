@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec.structs import replace
+from reference_store import ReferenceStore
 from store_drafts import make_drafts
 
 from polycast.events import Identity, Root
@@ -21,7 +22,6 @@ from polycast.stores import (
     Flight,
     GroupMember,
     Letter,
-    MemoryStore,
     Routed,
     StoredRoute,
     StoredSubscription,
@@ -30,6 +30,7 @@ from polycast.stores import (
     View,
     tidy_routing,
 )
+from polycast.stores.memory_store import MemoryStore
 from polycast.stores.sqlite import SqliteStore
 from polycast.testing import ManualClock
 
@@ -130,6 +131,7 @@ class Stores(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "store.db"
         self.clock = ManualClock()
         self.model = Model()
+        self.reference = ReferenceStore(clock=self.clock)
         self.memory = MemoryStore(clock=self.clock)
         self.sqlite = SqliteStore(self.path, clock=self.clock)
 
@@ -138,10 +140,11 @@ class Stores(RuleBasedStateMachine):
         self.folder.cleanup()
 
     def both(self, ask: Any) -> Any:
-        """Ask both stores the same; they must agree."""
-        expected, found = (ask(store) for store in (self.memory, self.sqlite))
-        assert found == expected
-        return found
+        """Ask both stores, and the one that judges them, the same; they must agree."""
+        expected = ask(self.reference)
+        for store in (self.memory, self.sqlite):
+            assert ask(store) == expected
+        return expected
 
     def change(self, work: Any) -> Any:
         return self.both(lambda store: store.write(work).result(20))

@@ -10,7 +10,6 @@ import pytest
 from store_drafts import MakeDrafts
 
 from polycast.stores import (
-    MemoryStore,
     Routed,
     Store,
     StoredRoute,
@@ -18,6 +17,7 @@ from polycast.stores import (
     Stretch,
     Transaction,
 )
+from polycast.stores.memory_store import MemoryStore
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
-from polycast.stores import MemoryStore
+from polycast.stores.memory_store import MemoryStore
 
 __all__ = ["SlowStore"]
 

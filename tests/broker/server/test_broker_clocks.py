@@ -14,7 +14,8 @@ from polycast.broker.server.maintenance import FORGOTTEN, Maintenance
 from polycast.broker.server.quotas import Quota
 from polycast.broker.server.usage import Usage
 from polycast.events import Identity
-from polycast.stores import Draft, MemoryStore, Retention, StoredReply
+from polycast.stores import Draft, Retention, StoredReply
+from polycast.stores.memory_store import MemoryStore
 from polycast.testing import ManualClock
 
 DAY = 86_400.0

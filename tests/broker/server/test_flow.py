@@ -33,7 +33,8 @@ from polycast.broker.wire.messages import (
     Work,
 )
 from polycast.events import Identity
-from polycast.stores import MemoryStore, Run
+from polycast.stores import Run
+from polycast.stores.memory_store import MemoryStore
 
 DEADLINE = 20.0
 READING = READ.arguments(1, limit=10_000, until=None, types=None, wanted_by=None, size=None)

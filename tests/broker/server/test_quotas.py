@@ -33,8 +33,9 @@ from polycast.broker.wire.calls import STEPS
 from polycast.broker.wire.frames import encode, frames
 from polycast.broker.wire.messages import PROTOCOL, Hello, Step
 from polycast.errors import LimitReachedError
-from polycast.stores import Advert, MemoryStore, Run, Transaction
+from polycast.stores import Advert, Run, Transaction
 from polycast.stores import OpenBus as OpenedBus
+from polycast.stores.memory_store import MemoryStore
 from polycast.testing import ManualClock, Recorder
 
 OpenBus = Callable[..., pc.Bus]

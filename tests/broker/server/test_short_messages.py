@@ -20,7 +20,8 @@ from polycast.errors import LimitReachedError
 from polycast.events import Identity, Root
 from polycast.matching import Definition
 from polycast.routing.submissions import SubmissionQueue
-from polycast.stores import MemoryStore, Run, Stray
+from polycast.stores import Run, Stray
+from polycast.stores.memory_store import MemoryStore
 from polycast.testing import ManualClock
 
 LONG = "x" * 10_000

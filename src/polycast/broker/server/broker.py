@@ -31,7 +31,8 @@ from polycast.broker.wire.messages import Limits
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, PolycastError, StoreError
 from polycast.runtime import runtime_of
-from polycast.stores import MemoryStore, open_store
+from polycast.stores import open_store
+from polycast.stores.memory_store import MemoryStore
 from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:

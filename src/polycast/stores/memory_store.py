@@ -1,4 +1,4 @@
-"""A store in memory: the plainest implementation of the contract."""
+"""A store in memory: its log is a list, and its state the tables of a file, in memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from bisect import bisect_left
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
+
+import apsw
+from msgspec.structs import replace
 
 from polycast.config import SystemClock
 from polycast.errors import StoreClosedError
 from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
 from polycast.stores.local import LocalStore, bury_astray, describe_all, one_by_one
-from polycast.stores.memory.state import MemoryState
+from polycast.stores.sqlite.schema import STEPS
+from polycast.stores.sqlite.state import SqlTransaction
 from polycast.stores.values import Draft, EventType, LogPage, Run, Stored, size_of_context
 
 if TYPE_CHECKING:
@@ -31,6 +36,48 @@ __all__ = ["MemoryStore"]
 T = TypeVar("T")
 
 
+_position = attrgetter("position")
+
+
+class MemoryTransaction(SqlTransaction):
+    """Reads of the state, and changes to it; `name` registers the types of a record."""
+
+    def __init__(
+        self, tables: apsw.Connection, log: list[Stored], name: Callable[[Record], None]
+    ) -> None:
+        super().__init__(tables, "memory:")
+        self._log, self._name = log, name
+        self._amended: list[tuple[int, Stored]] = []  # records as they were before this work
+
+    def newest(self) -> int:
+        """Return the newest position; 0 if nothing was ever appended."""
+        return newest_of(self._log)
+
+    def oldest(self) -> int:
+        """Return the oldest position kept."""
+        return oldest_of(self._log)
+
+    def give_root(self, position: int, root: Root) -> bool:
+        """Give a record a root form, unless it has one."""
+        at = bisect_left(self._log, position, key=_position)
+        stored = self._log[at] if at < len(self._log) else None
+        if stored is None or stored.position != position:
+            return False
+        record = stored.record
+        if record.context is None or record.root is not None:
+            return False
+        amended = replace(record, root=root)
+        self._amended.append((at, stored))
+        self._log[at] = Stored(position, amended)
+        self._name(amended)
+        return True
+
+    def undo_roots(self) -> None:
+        """Restore the records that failed work gave a root form to."""
+        for at, before in reversed(self._amended):
+            self._log[at] = before
+
+
 class MemoryStore(LocalStore):
     """A store that lives as long as its process; one lock is all it needs."""
 
@@ -40,7 +87,9 @@ class MemoryStore(LocalStore):
         self._log: list[Stored] = []
         self._identities: dict[Identity, int] = {}
         self._types: dict[EventType, int] = {}
-        self._state = MemoryState(self._log, self._name)
+        self._tables = apsw.Connection(":memory:")
+        for step in STEPS:
+            self._tables.execute(step)
         self._latest = 0.0
         self._woken: list[Callable[[], None]] = []
         self._closed = False
@@ -56,7 +105,7 @@ class MemoryStore(LocalStore):
 
         def append() -> list[int]:
             positions = self._append(single)
-            bury_astray(self._state, single, positions, astray, self._latest)
+            bury_astray(self._state(), single, positions, astray, self._latest)
             return positions
 
         return self._done(append)
@@ -73,7 +122,7 @@ class MemoryStore(LocalStore):
         positions = []
         for record in records:
             if record.identity not in self._identities:
-                position = self._state.newest() + 1
+                position = self.newest() + 1
                 self._log.append(Stored(position, record))
                 self._identities[record.identity] = position
                 self._name(record)
@@ -98,10 +147,10 @@ class MemoryStore(LocalStore):
         del wanted_by
         with self._lock:
             wanted = {named for named, number in self._types.items() if types and number in types}
-            end = self._state.newest() + 1 if until is None else until
-            end = max(start, min(end, self._state.newest() + 1))
+            end = self.newest() + 1 if until is None else until
+            end = max(start, min(end, self.newest() + 1))
             entries: list[Stored] = []
-            first = bisect_left(self._log, start, key=lambda s: s.position)
+            first = bisect_left(self._log, start, key=_position)
             for at in range(first, len(self._log)):  # a slice would be a copy of all that follows
                 stored = self._log[at]
                 if stored.position >= end:
@@ -121,18 +170,18 @@ class MemoryStore(LocalStore):
     def newest(self) -> int:
         """The newest position."""
         with self._lock:
-            return self._state.newest()
+            return newest_of(self._log)
 
     def oldest(self) -> int:
         """The oldest position kept."""
         with self._lock:
-            return self._state.oldest()
+            return oldest_of(self._log)
 
     def position_at(self, moment: float) -> int:
         """The first position kept whose time is not before a moment."""
         with self._lock:
             later = (stored.position for stored in self._log if stored.record.time >= moment)
-            return next(later, self._state.newest() + 1)
+            return next(later, self.newest() + 1)
 
     def find(self, identity: Identity) -> int | None:
         """Where the record with an identity is."""
@@ -165,7 +214,10 @@ class MemoryStore(LocalStore):
     def view(self) -> Iterator[View]:
         """Open a view of the current state."""
         with self._lock:
-            yield self._state
+            yield self._state()
+
+    def _state(self) -> MemoryTransaction:
+        return MemoryTransaction(self._tables, self._log, self._name)
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
         """Store descriptions."""
@@ -175,15 +227,18 @@ class MemoryStore(LocalStore):
         """Run a transaction; its changes are kept all or not at all."""
 
         def change() -> T:
-            before = self._state.copy()
+            state = self._state()
+            self._tables.execute("SAVEPOINT change")  # work may write within itself
             try:
-                result = work(self._state)
-                self._state.finish()
-                return result
+                result = work(state)
+                state.finish()
             except BaseException:
-                self._state.undo_roots()
-                vars(self._state).update(before)
+                state.undo_roots()
+                self._tables.execute("ROLLBACK TO change")
                 raise
+            finally:
+                self._tables.execute("RELEASE change")
+            return result
 
         return self._done(change)
 
@@ -228,3 +283,13 @@ def _bytes(record: Record) -> int:
     """Estimate the size of a record in bytes."""
     around = size_of_context(record.topic, record.context, record.headers)
     return around + sum(map(len, _payloads_of(record)))
+
+
+def newest_of(log: list[Stored]) -> int:
+    """The newest position; 0 if nothing was ever appended."""
+    return log[-1].position if log else 0
+
+
+def oldest_of(log: list[Stored]) -> int:
+    """The oldest position kept."""
+    return log[0].position if log else 1
