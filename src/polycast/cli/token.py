@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.access import Rights, new_token
-from polycast.broker.server.quotas import QUOTAS, Quota
+from polycast.broker.server.limits import QUOTAS, Quota
 from polycast.broker.server.tokenfile import findings_at, name_problem, read_tokens
 from polycast.cli.declaration import add, add_command, add_family
 from polycast.cli.formatting import by_severity, count, listed, moment

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from polycast.broker.server.access import Principal, Rights
-from polycast.broker.server.authorization import Authorization
+from polycast.broker.server.authorization import RULES, Authorization
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.permissions import RULES
-from polycast.broker.server.publisher_owners import (
+from polycast.broker.server.ownership import (
     PUBLISHER,
     SUBSCRIPTION,
     PublisherOwners,

@@ -19,7 +19,7 @@ from slow_store import SlowStore
 
 import polycast as pc
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.evicting_pool import EvictingPool
+from polycast.broker.server.flow_control import EvictingPool
 from polycast.broker.server.limits import ServerLimits
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.calls import READ

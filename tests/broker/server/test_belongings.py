@@ -17,7 +17,7 @@ import polycast as pc
 from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.client_session import ClientSession
-from polycast.broker.server.publisher_owners import (
+from polycast.broker.server.ownership import (
     PUBLISHER,
     SUBSCRIPTION,
     forget_owners,

@@ -14,7 +14,7 @@ import pytest
 from shop import Gift, Order
 
 import polycast as pc
-from polycast.broker.server.publisher_owners import SUBSCRIPTION, forget_owners
+from polycast.broker.server.ownership import SUBSCRIPTION, forget_owners
 from polycast.broker.server.run import Serving
 from polycast.stores import Run
 from polycast.testing import Recorder

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from polycast.broker.server.access import ANYBODY, Principal
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.byte_budget import ByteBudget
 from polycast.broker.server.client_session import ClientSession
+from polycast.broker.server.fair_scheduler import SLICE, RoundRobin
+from polycast.broker.server.flow_control import ByteBudget
 from polycast.broker.server.grants import Rights
 from polycast.broker.server.limits import ServerLimits
-from polycast.broker.server.round_robin import SLICE, RoundRobin
 from polycast.broker.wire.calls import READ, STEPS
 from polycast.broker.wire.frames import decode_from_broker, encode, frames
 from polycast.broker.wire.messages import (

@@ -15,7 +15,7 @@ from polycast.broker.server.authorized_request import LARGEST_DEFINITION
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.request_limits import PART, parts_of
-from polycast.broker.server.type_descriptions import LARGEST, MOST
+from polycast.broker.server.type_catalog import LARGEST, MOST
 from polycast.broker.wire.frames import decode_message, encode, encode_description
 from polycast.broker.wire.messages import Answer, Describe, Refused, Want, Wanted
 from polycast.matching import Definition

@@ -16,7 +16,7 @@ from polycast.broker.client.address import addresses_of
 from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.server.application import application
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.failed_logins import FailedLogins
+from polycast.broker.server.connection_limits import FailedLogins
 from polycast.broker.server.origins import Admission, HostPolicy
 from polycast.broker.server.run import Serving
 from polycast.testing import ManualClock

@@ -18,14 +18,14 @@ from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.authorization import Authorization
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.client_session import ClientSession
-from polycast.broker.server.prometheus import metrics_text
-from polycast.broker.server.publisher_owners import (
+from polycast.broker.server.limits import Quota
+from polycast.broker.server.ownership import (
     PUBLISHER,
     SUBSCRIPTION,
     forget_owners,
     set_subscription_owner,
 )
-from polycast.broker.server.quotas import Quota
+from polycast.broker.server.prometheus import metrics_text
 from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.server.run import Serving
 from polycast.broker.server.usage import DAY, Usage, size_of_run

@@ -13,8 +13,8 @@ import polycast as pc
 from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.authorization import Authorization
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.publisher_owners import PublisherOwners
-from polycast.broker.server.supertype_claims import MOST_STEPS, SupertypeClaims
+from polycast.broker.server.ownership import PublisherOwners
+from polycast.broker.server.type_authorization import MOST_STEPS, SupertypeClaims
 from polycast.broker.server.type_catalog import TypeCatalog
 from polycast.stores import Draft
 from polycast.typesystem import Description, ancestors

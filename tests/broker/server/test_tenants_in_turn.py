@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tenants import ARGUMENTS, OWNED, ROLES, THEIRS, Things, World, a_letter, definition_of, nothing
 
 import polycast as pc
+from polycast.broker.server.authorization import RULES
 from polycast.broker.server.authorized_request import anybody
-from polycast.broker.server.permissions import RULES
-from polycast.broker.server.publisher_owners import PUBLISHER, SUBSCRIPTION
+from polycast.broker.server.ownership import PUBLISHER, SUBSCRIPTION
 from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.messages import Step

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.client.dialer import Dialer, reason_of
-from polycast.broker.client.pending_requests import PendingRequests
-from polycast.broker.client.remote_errors import OF_OWNER, error_of
 from polycast.broker.wire.frames import decode_from_broker, encode, frames
 from polycast.broker.wire.messages import (
     PROTOCOL,
@@ -26,6 +26,7 @@ from polycast.broker.wire.messages import (
     Wanted,
     Welcome,
 )
+from polycast.broker.wire.refusals import OF_OWNER, error_of
 from polycast.errors import (
     AccessDeniedError,
     BadFrameError,
@@ -52,7 +53,69 @@ if TYPE_CHECKING:
     from polycast.broker.wire.messages import FromBroker, FromClient
     from polycast.config import Clock
 
-__all__ = ["BrokerConnection", "ConnectionHandlers", "ConnectionOptions"]
+__all__ = ["BrokerConnection", "ConnectionHandlers", "ConnectionOptions", "PendingRequests"]
+
+
+class PendingRequests:
+    """Encoded requests and the futures of their answers, by number. `lock` guards them."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lock = lock
+        self._last = 0
+        self._requests: dict[int, tuple[bytes, Future[Any]]] = {}
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._requests)
+
+    def add(self, request: Callable[[int], FromClient], future: Future[Any], limit: int) -> bytes:
+        """Add a request; empty if it is too large for a frame. The lock is held."""
+        self._last += 1
+        data = encode(request(self._last))
+        if len(data) + 5 > limit:
+            text = (
+                f"{len(data)} bytes in one message; the broker takes up to {limit}. Publish less "
+                f"at a time, or raise its --frame-limit"
+            )
+            future.set_exception(LimitReachedError("too-large", text))
+            return b""
+        self._requests[self._last] = data, future
+        return data
+
+    def messages(self) -> list[bytes]:
+        """All encoded requests, to send them over another connection. The lock is held."""
+        return [self._requests[number][0] for number in sorted(self._requests)]
+
+    def settle(self, number: int, result: Any) -> None:
+        """Resolve a request."""
+        with self._lock:
+            _, future = self._requests.pop(number, (b"", None))
+        if future is not None:
+            with suppress(InvalidStateError):
+                future.set_result(result)
+
+    def fail(self, number: int, error: Exception) -> None:
+        """Fail a request."""
+        with self._lock:
+            _, future = self._requests.pop(number, (b"", None))
+        if future is not None:
+            with suppress(InvalidStateError):
+                future.set_exception(error)
+
+    def fail_all(self, error: Callable[[], Exception]) -> None:
+        """Fail all requests, each with an error of its own."""
+        with self._lock:
+            requests, self._requests = self._requests, {}
+        for _, future in requests.values():
+            with suppress(InvalidStateError):
+                future.set_exception(error())
+
+    @property
+    def size(self) -> int:
+        """Bytes of all requests, sent or not."""
+        with self._lock:
+            return sum(len(data) for data, _ in self._requests.values())
+
 
 SOONEST, LATEST = 0.05, 5.0  # seconds between two attempts to connect
 STEADY = 1.0  # seconds that a connection has to last, or the next attempt comes later

@@ -10,8 +10,7 @@ import msgspec
 
 from polycast.broker.client.client_connection import BrokerConnection, ConnectionHandlers
 from polycast.broker.client.inbound_stream import InboundStream
-from polycast.broker.client.remote_transaction import TransactionRunner, view_of
-from polycast.broker.client.remote_writer import RemoteWriter
+from polycast.broker.client.remote_transaction import RemoteWriter, TransactionRunner, view_of
 from polycast.broker.wire.calls import ASKED, LOG, NOTICES, READ
 from polycast.broker.wire.frames import decode_batch, encode_description, encode_result
 from polycast.broker.wire.messages import Append, Call, Describe, Want

@@ -1,4 +1,4 @@
-"""Optimistic transactions: they run at the client and commit at the broker.
+"""Optimistic transactions: they run at the client and commit at the broker, one after the other.
 
 The work runs against answers of the broker and, where these hardly ever differ, against guesses.
 Then all of its steps are sent at once, each with the result that it had here. The broker takes them
@@ -8,22 +8,33 @@ results, and the work runs again.
 
 from __future__ import annotations
 
+import threading
+from collections import deque
+from contextlib import suppress
+from queue import Empty
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done, Step, Work
-from polycast.errors import BadFrameError, BrokerError
+from polycast.errors import BadFrameError, BrokerError, StoreClosedError
+from polycast.locks import others_wait
+from polycast.runtime import SYSTEM, Runtime
 from polycast.stores.claims import ClaimRequest, SettleRequest, StoredProcedure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
+    from queue import SimpleQueue
 
     from polycast.broker.client.client_connection import BrokerConnection
     from polycast.broker.wire.calls import RemoteMethod
     from polycast.stores import Transaction, View
 
-__all__ = ["TransactionRunner", "view_of"]
+    Perform = Callable[[Callable[[Transaction], Any]], Any]
+    Item = tuple[Callable[[Transaction], Any], Future[Any]] | None  # None is the end
+
+__all__ = ["RemoteWriter", "TransactionRunner", "view_of"]
 
 T = TypeVar("T")
 TRIES = 100
@@ -274,3 +285,64 @@ for _method in READS.values():
 def view_of(ask: Callable[[str, bytes], bytes]) -> View:
     """A read-only view of the state."""
     return cast("View", _RemoteView(ask))
+
+
+class RemoteWriter:
+    """A queue of transactions and the thread that performs them."""
+
+    def __init__(self, perform: Perform, *, runtime: Runtime = SYSTEM) -> None:
+        self._perform = perform
+        self._queue: SimpleQueue[Item] = runtime.queue()
+        self._lock = runtime.rlock()
+        self._is_closed = False
+        self._thread = runtime.thread(self._run, name="polycast-remote-store")
+        self._thread.start()
+
+    def submit(self, work: Callable[[Transaction], Any], future: Future[Any]) -> None:
+        """Queue a transaction; the future is resolved when it has been performed."""
+        with self._lock:
+            if not self._is_closed:
+                self._queue.put((work, future))
+                return
+        future.set_exception(StoreClosedError())
+
+    def close(self) -> bool:
+        """Accept no more transactions; whether it was open."""
+        with self._lock:
+            was_open, self._is_closed = not self._is_closed, True
+        if was_open:
+            self._queue.put(None)
+        return was_open
+
+    def join(self, timeout: float) -> None:
+        """Wait for the queued transactions."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        waiting: deque[Item] = deque()
+        with others_wait():
+            while (item := self._next(waiting)) is not None:
+                work, future = item
+                try:
+                    future.set_result(self._perform(work))
+                except BaseException as error:
+                    future.set_exception(error)
+                del work, future, item  # nothing is kept alive while it waits
+
+    def _next(self, waiting: deque[Item]) -> Item:
+        """The next transaction; None is the end.
+
+        Of those queued by now, the ones that can wait come last; but before any queued later.
+        """
+        if not waiting:
+            queued = [self._queue.get()]
+            with suppress(Empty):
+                while True:
+                    queued.append(self._queue.get_nowait())
+            waiting.extend(sorted(queued, key=_priority))
+        return waiting.popleft()
+
+
+def _priority(item: Item) -> int:
+    return 2 if item is None else int(getattr(item[0], "can_wait", False))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from polycast.broker.server.grants import OPEN, Grant, Rights
+from polycast.broker.server.limits import Quota
 from polycast.broker.server.ownership import Owners
-from polycast.broker.server.quotas import Quota
 from polycast.broker.server.tokenfile import TokenFinding, claims_of, findings_at, read_tokens
 from polycast.errors import AccessDeniedError, BadTokensError
 

@@ -10,19 +10,15 @@ from weakref import WeakValueDictionary
 
 from polycast.broker.server.access import ANYBODY
 from polycast.broker.server.authorization import Authorization
-from polycast.broker.server.byte_budget import ByteBudget
-from polycast.broker.server.connection_limits import ConnectionLimits
-from polycast.broker.server.evicting_pool import EvictingPool
-from polycast.broker.server.failed_logins import FailedLogins
-from polycast.broker.server.fair_scheduler import FairScheduler
+from polycast.broker.server.connection_limits import ConnectionLimits, FailedLogins
+from polycast.broker.server.fair_scheduler import FairScheduler, RoundRobin
 from polycast.broker.server.fanout import Fanout
 from polycast.broker.server.filter_budget import FilterBudget
-from polycast.broker.server.limits import ServerLimits
+from polycast.broker.server.flow_control import ByteBudget, EvictingPool
+from polycast.broker.server.limits import Quota, ServerLimits
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.maintenance import Maintenance
-from polycast.broker.server.publisher_owners import PublisherOwners, migrate_owners
-from polycast.broker.server.quotas import Quota
-from polycast.broker.server.round_robin import RoundRobin
+from polycast.broker.server.ownership import PublisherOwners, migrate_owners
 from polycast.broker.server.type_catalog import TypeCatalog
 from polycast.broker.server.usage import Usage
 from polycast.broker.wire.calls import LOG, NOTICES, READS

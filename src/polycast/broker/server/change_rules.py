@@ -13,7 +13,7 @@ from polycast.broker.server.authorized_request import (
     may_see,
     subject_of,
 )
-from polycast.broker.server.publisher_owners import (
+from polycast.broker.server.ownership import (
     owner_of_letter,
     owner_of_publisher,
     owner_of_subscription,

@@ -15,8 +15,8 @@ from polycast.typesystem import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from polycast.broker.server.event_stream import EventStream
     from polycast.broker.server.filter_budget import FilterBudget
+    from polycast.broker.server.outbox import EventStream
     from polycast.stores import Stored, View
     from polycast.stores.values import PushedFilter
     from polycast.typesystem import Description

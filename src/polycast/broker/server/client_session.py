@@ -6,15 +6,14 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from polycast.broker.server.backpressure import Backpressure
 from polycast.broker.server.connection_limits import address_group
-from polycast.broker.server.error_messages import refused
-from polycast.broker.server.event_stream import EventStream
-from polycast.broker.server.outbox import GONE, Outbox
+from polycast.broker.server.flow_control import Backpressure
+from polycast.broker.server.outbox import GONE, EventStream, Outbox
 from polycast.broker.server.request_handler import RequestHandler
 from polycast.broker.server.usage import ConnectionUsage
 from polycast.broker.wire.frames import decode_message, encode, messages_in
 from polycast.broker.wire.messages import PROTOCOL, FromBroker, Hello, Welcome
+from polycast.broker.wire.refusals import refused
 from polycast.errors import BadFrameError, BrokerRefusedError
 
 if TYPE_CHECKING:

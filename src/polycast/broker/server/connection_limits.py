@@ -1,4 +1,4 @@
-"""Limits of connections: in all, from one address, and until the first request.
+"""Limits of connections: in all, from one address, until the first request, and of failed logins.
 
 Sockets count from the moment they are accepted, before TLS and before any request.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import socket
-from collections import Counter
+import time
+from collections import Counter, OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.limits import ServerLimits
 
-__all__ = ["ConnectionLimits", "LimitedListener", "address_group"]
+__all__ = ["ConnectionLimits", "FailedLogins", "LimitedListener", "address_group"]
 
 AT_ONCE = 100  # connections refused in a row before the loop goes on
 _SIX = 64  # bits of an IPv6 prefix, all of whose addresses usually have one owner
@@ -142,3 +144,41 @@ def address_group(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((int(parsed) >> _SIX << _SIX, _SIX)))
     return str(parsed)
+
+
+FEW, EVERY = 10, 6.0  # failures allowed in a burst, and seconds until one more is
+MOST = 10_000  # addresses that are remembered
+
+
+class FailedLogins:
+    """Tells an address that fails too often how long to wait."""
+
+    def __init__(
+        self,
+        *,
+        few: int = FEW,
+        every: float = EVERY,
+        most: int = MOST,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._few, self._every, self._most, self._monotonic = few, every, most, monotonic
+        self._until: OrderedDict[str, float] = OrderedDict()  # when its failures are forgotten
+        self.failed = self.throttled = 0  # so far
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def note(self, address: str) -> int | None:
+        """Count a failed login; how many seconds to wait, if that was one too many."""
+        group, now = address_group(address), self._monotonic()
+        until = max(self._until.pop(group, now), now)
+        self.failed += 1
+        wait = until + self._every - now - self._few * self._every
+        if wait > 0:
+            self.throttled += 1
+        else:
+            until += self._every
+        self._until[group] = until
+        while len(self._until) > self._most:
+            self._until.popitem(last=False)  # the address with the oldest failure
+        return math.ceil(wait) if wait > 0 else None

@@ -15,7 +15,7 @@ from polycast.events import encode_record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from polycast.broker.server.event_stream import EventStream
+    from polycast.broker.server.outbox import EventStream
     from polycast.stores import Stored
 
 __all__ = ["EncodedRecords", "RoutedBatch"]

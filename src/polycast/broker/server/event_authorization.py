@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.broker.server.publisher_owners import owner_of_publisher
+from polycast.broker.server.ownership import owner_of_publisher
 from polycast.broker.server.request_limits import check_topic_text
 from polycast.broker.server.type_catalog import MOST_ABOVE
 from polycast.errors import AccessDeniedError, BadFrameError, LimitReachedError

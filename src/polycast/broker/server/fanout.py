@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from polycast.broker.server.encoding_cache import EncodedRecords
-    from polycast.broker.server.event_stream import EventStream
     from polycast.broker.server.filter_budget import FilterBudget
+    from polycast.broker.server.outbox import EventStream
     from polycast.broker.server.type_catalog import TypeCatalog
     from polycast.stores import Store
     from polycast.typesystem import Description

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from polycast.broker.server.log_rate_limit import server_log
-from polycast.broker.server.publisher_owners import forget_owners
+from polycast.broker.server.ownership import forget_owners
 from polycast.errors import PolycastError
 from polycast.stores import retain
 from polycast.stores.deadlines import AgeClock

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.authorized_request import SHARED, may_see, subject_of
-from polycast.broker.server.publisher_owners import (
+from polycast.broker.server.ownership import (
     owner_of_publisher,
     owner_of_subscription,
     subscriptions_of,

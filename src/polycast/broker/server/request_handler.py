@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.broker.server.error_messages import refused
 from polycast.broker.server.remote_transactions import (
     LISTINGS,
     SMALL_READS,
@@ -17,7 +16,7 @@ from polycast.broker.server.remote_transactions import (
     perform,
 )
 from polycast.broker.server.request_limits import OVERHEAD, AppendLimits, check_definitions
-from polycast.broker.server.type_descriptions import PrivateDescriptions, read_descriptions
+from polycast.broker.server.type_catalog import PrivateDescriptions, read_descriptions
 from polycast.broker.wire.calls import ASKED, CALLS, NOTICES, READ
 from polycast.broker.wire.frames import decode_message, encode, encode_batch, encode_result
 from polycast.broker.wire.messages import (
@@ -33,6 +32,7 @@ from polycast.broker.wire.messages import (
     Want,
     Work,
 )
+from polycast.broker.wire.refusals import refused
 from polycast.errors import BadFrameError, LimitReachedError, StoreClosedError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from polycast.broker.server.grants import Grant, Rights
+from polycast.broker.server.limits import QUOTAS, Quota
 from polycast.broker.server.ownership import Claim, conflicts
-from polycast.broker.server.quotas import QUOTAS, Quota
 from polycast.broker.wire.security import readable_by_others
 from polycast.errors import BadGrantError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from polycast.broker.server.publisher_owners import subscriptions_of
+from polycast.broker.server.ownership import subscriptions_of
 from polycast.errors import LimitReachedError
 from polycast.stores.values import size_of_context
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from polycast.broker.server.access import Principal
-    from polycast.broker.server.quotas import Quota
+    from polycast.broker.server.limits import Quota
     from polycast.config import Clock
     from polycast.events import Record
     from polycast.stores import Run, Store, Stray, Transaction

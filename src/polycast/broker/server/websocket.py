@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from websockets.frames import Frame
 
-    from polycast.broker.server.evicting_pool import EvictingPool
+    from polycast.broker.server.flow_control import EvictingPool
 
 __all__ = [
     "CLOSING",

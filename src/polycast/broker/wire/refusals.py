@@ -1,24 +1,54 @@
-"""Decodes errors of a broker as those that a local store would raise."""
+"""Errors on the wire: encoded by a broker, and decoded as those that a local store would raise."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from polycast.broker.wire.messages import Refused
 from polycast.errors import (
     AccessDeniedError,
     BrokerRefusedError,
     LimitReachedError,
     NotSerialisableError,
+    PolycastError,
     StoreFailedError,
     StoreReplacedError,
 )
+from polycast.errors.root import code_of
+from polycast.plain_text import log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.broker.wire.messages import Refused
 
-__all__ = ["OF_OWNER", "error_of"]
+__all__ = ["BAD_VALUES", "OF_OWNER", "error_of", "refused"]
+
+BAD_VALUES = (ValueError, OverflowError, RecursionError)  # too large, too deep, contradictory
+_log = log_of("polycast.broker")  # whose rate the server limits
+
+
+def refused(number: int, error: BaseException) -> Refused:
+    """Encode an error as the answer to a request."""
+    data: dict[str, Any] = {}
+    if isinstance(error, StoreFailedError):
+        data = {"path": error.path, "why": error.why, "unknown": error.unknown}
+        if isinstance(error, StoreReplacedError):
+            data |= {"was": error.was, "now": error.now}
+        return Refused(number, "store-failed", str(error), data)
+    if isinstance(error, AccessDeniedError):
+        data = {"action": error.action, "what": error.what, "token": error.token}
+        data |= {"granted": list(error.granted), "needs": error.needs}
+    elif isinstance(error, NotSerialisableError):
+        data = {"path": error.path, "why": str(error)}
+    elif isinstance(error, BAD_VALUES):
+        return Refused(number, "bad-value", str(error))
+    elif isinstance(error, BrokerRefusedError):
+        return Refused(number, error.code, str(error), error.data)
+    elif not isinstance(error, PolycastError):
+        _log.error("a question could not be answered", exc_info=error)
+        return Refused(number, "fault", f"the broker failed: {type(error).__name__}: {error}")
+    return Refused(number, code_of(type(error)), str(error), data)
+
 
 OF_OWNER = "-of-owner"
 """The suffix of codes of quotas, which all connections of an owner share."""
