@@ -16,17 +16,17 @@ from polycast.errors import ForkedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Home", "in_child", "shared_lock"]
+__all__ = ["Forks", "Home", "in_child", "shared_lock"]
 
 
-class _Forks:
+class Forks:
     """How often this process was forked from another that had loaded this module."""
 
     count = 0
 
 
 def _note() -> None:
-    _Forks.count += 1
+    Forks.count += 1
 
 
 class Home:
@@ -35,15 +35,15 @@ class Home:
     __slots__ = ("_forks", "_what")
 
     def __init__(self, what: str = "this bus") -> None:
-        self._what, self._forks = what, _Forks.count
+        self._what, self._forks = what, Forks.count
 
     def is_elsewhere(self) -> bool:
         """Whether this process is a child of that one."""
-        return self._forks != _Forks.count
+        return self._forks != Forks.count
 
     def check(self, operation: str) -> None:
         """Raise `ForkedError` in a child."""
-        if self._forks != _Forks.count:
+        if self._forks != Forks.count:
             raise ForkedError(operation, self._what)
 
 

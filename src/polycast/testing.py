@@ -123,7 +123,7 @@ class TestBus(Bus):
     def flush(self, timeout: float | None = None) -> bool:
         """Run until idle; False if something is still to come with time."""
         self.run_until_idle()
-        return all(box.is_idle() for box in self._subscriptions.mailboxes)
+        return all(box.state.is_idle() for box in self._subscriptions.mailboxes)
 
     def close(self, timeout: float = 0.0) -> tuple[Undelivered, ...]:
         """Run until idle, then close; what is left is named."""

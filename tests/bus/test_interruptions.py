@@ -141,9 +141,9 @@ def test_what_interrupts_the_thread_that_speaks_with_a_broker_is_refused_by_name
 )
 def test_what_interrupts_a_subscription_is_refused_by_name(live: pc.Bus, use: Any) -> None:
     subscription = live.subscribe(Note, lambda note: None)
-    with subscription.mailbox.locked(), pytest.raises(pc.WouldDeadlockError):
+    with subscription.mailbox.queue.locked(), pytest.raises(pc.WouldDeadlockError):
         use(subscription)
-    with subscription.mailbox.locked(), pytest.raises(pc.WouldDeadlockError):
+    with subscription.mailbox.queue.locked(), pytest.raises(pc.WouldDeadlockError):
         live.publish(Note())
     assert subscription.state == "active"
 

@@ -92,10 +92,10 @@ def test_attempts_go_on_where_they_were_after_a_reopening(
     second: Recorder[Any] = Recorder(fail=always)
     with open_bus(clock=clock) as bus:
         mailbox = bus.subscribe(Sale, second, durable="kept", attempts=3, backoff=10).mailbox
-        assert len(mailbox.delayed) == 1  # the wait outlives the process, too
+        assert len(mailbox.queue.delayed) == 1  # the wait outlives the process, too
         clock.advance(11)
         eventually(lambda: len(second.deliveries) == 1)
-        eventually(lambda: len(mailbox.delayed) == 1)
+        eventually(lambda: len(mailbox.queue.delayed) == 1)
         clock.advance(30)
         eventually(lambda: len(second.deliveries) == 2)
         eventually(lambda: len(bus.dead_letters()) == 1)

@@ -174,7 +174,7 @@ def test_closing_says_what_could_not_be_delivered(open_bus: OpenBus, eventually:
     sub = bus.subscribe(Sale, print)
     sub.pause()
     bus.publish_many(sales(0, 1, 2))
-    eventually(lambda: len(sub.mailbox.backlog) == 3)
+    eventually(lambda: len(sub.mailbox.queue) == 3)
     [left] = bus.close(timeout=0.1)
     assert (left.events, left.why) == (3, "it is paused")
 

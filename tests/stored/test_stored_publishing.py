@@ -249,7 +249,7 @@ def test_priority_acts_where_no_order_is_promised(shop: pc.Bus, eventually: Even
     line.pause()
     for number, priority in enumerate([0, -1, 5, 0, 9]):
         shop.publish(Sale(number), priority=priority)
-    eventually(lambda: len(bag.mailbox.backlog) == len(line.mailbox.backlog) == 5)
+    eventually(lambda: len(bag.mailbox.queue) == len(line.mailbox.queue) == 5)
     bag.resume()
     line.resume()
     assert shop.flush(5)

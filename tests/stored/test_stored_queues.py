@@ -29,7 +29,7 @@ class Measured(Recorder[Any]):
 
     def __call__(self, event: Any, delivery: pc.Delivery) -> None:
         mailbox = delivery.subscription.mailbox
-        self.longest = max(self.longest, len(mailbox.backlog) + len(mailbox.in_flight))
+        self.longest = max(self.longest, len(mailbox.queue) + mailbox.state.under_way())
         super().__call__(event, delivery)
 
 
@@ -55,8 +55,8 @@ def test_what_a_paused_subscription_cannot_hold_waits_in_the_log(
     sub = shop.subscribe(Sale, seen, queue=5, durable="kept")
     sub.pause()
     shop.publish_many(sales(*range(100)))
-    eventually(lambda: len(sub.mailbox.backlog) == 5)
-    assert (len(sub.mailbox.backlog), seen.events, sub.state) == (5, [], "paused")
+    eventually(lambda: len(sub.mailbox.queue) == 5)
+    assert (len(sub.mailbox.queue), seen.events, sub.state) == (5, [], "paused")
     sub.resume()
     eventually(lambda: len(seen.events) == 100)
     assert numbers(seen) == list(range(100))
@@ -73,8 +73,8 @@ def test_an_unordered_subscription_that_answers_late_is_bounded(
     answered = 0
     while answered < 40:
         eventually(lambda answered=answered: len(seen.deliveries) > answered)
-        assert len(box.in_flight) <= 5
-        assert len(box.backlog) <= 5
+        assert len(box.settlement.in_flight) <= 5
+        assert len(box.queue) <= 5
         seen.deliveries[answered].ack()
         answered += 1
     assert shop.flush(5)
@@ -89,7 +89,7 @@ def test_what_has_failed_counts_against_the_bound(shop: pc.Bus, eventually: Even
     ).mailbox
     shop.publish_many(sales(*range(60)))
     eventually(lambda: len(seen.deliveries) > 12)
-    assert len(box.backlog) + len(box.delayed) <= 11
+    assert len(box.queue) + len(box.queue.delayed) <= 11
     ok.set()
     eventually(lambda: len(seen.events) == 60)
     assert sorted(numbers(seen)) == list(range(60))
@@ -188,7 +188,7 @@ def test_a_full_queue_that_blocks_lets_the_publisher_wait(
         done.set()
 
     in_thread(publish)
-    eventually(lambda: len(sub.mailbox.backlog) == 2)
+    eventually(lambda: len(sub.mailbox.queue) == 2)
     assert not done.is_set()
     sub.resume()
     eventually(done.is_set)
@@ -221,7 +221,7 @@ def test_who_publishes_elsewhere_does_not_wait_and_nothing_is_lost(
     sub = shop.subscribe(Sale, seen, queue=2, overflow="block", block_for=0.05)
     sub.pause()
     other.publish_many(sales(*range(20)))
-    eventually(lambda: len(sub.mailbox.backlog) == 2)
+    eventually(lambda: len(sub.mailbox.queue) == 2)
     sub.resume()
     eventually(lambda: len(seen.events) == 20)
     assert numbers(seen) == list(range(20))

@@ -235,7 +235,7 @@ def test_a_class_registered_with_an_abc_later_is_found_in_history(
     registered.register(Refund)
     sub.pause()
     shop.publish_many([Refund(n) for n in range(2, 12)])
-    eventually(lambda: sub.mailbox.behind is not None)
+    eventually(lambda: sub.mailbox.queue.behind is not None)
     sub.resume()
     eventually(lambda: len(seen.events) == 10)
     assert numbers(seen) == list(range(2, 12))

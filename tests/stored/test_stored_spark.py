@@ -224,7 +224,7 @@ def test_what_a_paused_one_cannot_hold_waits_in_the_log(
     sub.pause()
     shop.publish_many(sales(*range(100)))
     player.play(60)
-    eventually(lambda: len(sub.mailbox.backlog) == 5)
+    eventually(lambda: len(sub.mailbox.queue) == 5)
     sub.resume()
     eventually(lambda: len(seen.events) == 60)
     player.play()

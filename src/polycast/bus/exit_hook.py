@@ -152,7 +152,7 @@ def let_go(engine: Engine, lifecycle: Lifecycle, title: str) -> None:
 
 
 def _is_busy(mailboxes: MailboxTable) -> bool:
-    return any(not mailbox.is_idle() for mailbox in mailboxes)
+    return any(not mailbox.state.is_idle() for mailbox in mailboxes)
 
 
 def _drain(engine: Engine, lifecycle: Lifecycle, tell: Callable[[], None]) -> None:
@@ -170,7 +170,7 @@ def _drain(engine: Engine, lifecycle: Lifecycle, tell: Callable[[], None]) -> No
 
 def _tell_of(mailboxes: MailboxTable, title: str) -> None:
     """What there is to say of a bus that was let go of."""
-    left = sum(len(box.backlog) + len(box.in_flight) + len(box.delayed) for box in mailboxes)
+    left = sum(len(box.queue) + box.state.under_way() for box in mailboxes)
     text = f"{title} was let go of before it was closed; use `with pc.Bus() as bus:`"
     if left:
         text += f": {left} events were not delivered"

@@ -59,7 +59,9 @@ class Lifecycle:
         quiet = self._wait(timeout, (), self._progress.awaited(), check=_check_loop)
         if quiet:
             for mailbox in self._mailboxes:
-                with mailbox.locked():  # whoever settled the last event may still have to bury it
+                with (
+                    mailbox.queue.locked()
+                ):  # whoever settled the last event may still have to bury it
                     pass
             self._progress.wait_until_saved()
         return quiet
@@ -87,7 +89,7 @@ class Lifecycle:
             if (left := _left(mailbox, own))
         )
         for mailbox in mailboxes:
-            mailbox.end(SubscriptionEndedError(mailbox.title, detail="its bus was closed"))
+            mailbox.state.end(SubscriptionEndedError(mailbox.title, detail="its bus was closed"))
         self._advertisements.close()
         self._services.timers.close()
         self._services.loop.close(0.5)
@@ -117,7 +119,7 @@ class Lifecycle:
         deadline = None if timeout is None else now() + timeout
         while not self._is_quiet(skipped, *awaited):
             for mailbox in self._mailboxes:
-                mailbox.recover()
+                mailbox.worker.recover()
             check(self._mailboxes)  # a plain callback may return an awaitable any time
             left = None if deadline is None else deadline - now()
             if self._progress.is_broken or (left is not None and left <= 0):
@@ -134,14 +136,16 @@ class Lifecycle:
         passed_on = self._dispatcher.callback_publications.newest
         return (
             self._progress.is_caught_up(max(position, passed_on), routed)
-            and all(mailbox.is_idle() for mailbox in self._mailboxes if mailbox not in skipped)
+            and all(
+                mailbox.state.is_idle() for mailbox in self._mailboxes if mailbox not in skipped
+            )
             and self._dispatcher.callback_publications.newest == passed_on
         )
 
 
 def _needs_closed_loop(mailbox: Mailbox) -> bool:
     """Whether all its callbacks run in event loops that have been closed."""
-    loops = [consumer.needs_loop() for consumer in mailbox.consumers()]
+    loops = [consumer.needs_loop() for consumer in mailbox.members.consumers()]
     return bool(loops) and all(loop is not None and loop.is_closed() for loop in loops)
 
 
@@ -151,7 +155,7 @@ def _needs_this_loop(mailbox: Mailbox) -> bool:
         running = asyncio.get_running_loop()
     except RuntimeError:
         return False
-    return any(consumer.needs_loop() is running for consumer in mailbox.consumers())
+    return any(consumer.needs_loop() is running for consumer in mailbox.members.consumers())
 
 
 def _check_loop(mailboxes: Iterable[Mailbox]) -> None:
@@ -162,24 +166,25 @@ def _check_loop(mailboxes: Iterable[Mailbox]) -> None:
 
 def _left(mailbox: Mailbox, own: tuple[Mailbox, ...]) -> int:
     """What is left of a mailbox, less the event whose callback is closing the bus."""
-    if mailbox.winding_down:
+    if mailbox.state.winding_down:
         return 0  # it is kept for the next opening
-    waiting = len(mailbox.backlog) + len(mailbox.in_flight) + len(mailbox.delayed)
+    waiting = len(mailbox.queue) + mailbox.state.under_way()
     return waiting - (mailbox in own)
 
 
 def _why(mailbox: Mailbox) -> str:
-    if mailbox.is_detached():
+    if not mailbox.members.consumers():
         return "nobody is attached to it"
-    if mailbox.paused:
+    if mailbox.queue.paused:
         return "it is paused"
-    if mailbox.settings.pull:
+    if mailbox.queue.settings.pull:
         return "nobody has pulled them"
     if _needs_this_loop(mailbox):
         return "its event loop was blocked by close(); use `async with`, or asyncio.to_thread"
     if _needs_closed_loop(mailbox):
         return "its event loop is closed"
-    return "its callback did not finish in time" if mailbox.in_flight else "there was no time left"
+    is_late = mailbox.state.under_way() > 0
+    return "its callback did not finish in time" if is_late else "there was no time left"
 
 
 def in_a_thread(function: Callable[..., None], *arguments: Any) -> None:

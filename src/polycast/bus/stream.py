@@ -72,7 +72,7 @@ class Stream(Generic[T_co]):
         current, self._current = self._current, None
         if current is not None and self.subscription.ended is None:
             mailbox = self.subscription.mailbox  # the event loop does not wait for the disk
-            mailbox.settle("ack()", current.token, None, confirm=False)
+            mailbox.worker.settle("ack()", current.token, None, confirm=False)
 
     def _stop_if_ended(self) -> None:
         ended = self.subscription.ended

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from polycast.bus import Subscription
-    from polycast.delivery import Mailbox
+    from polycast.delivery import Mailbox, Puller
     from polycast.stores import Entry
 
 __all__ = ["Buffer"]
@@ -27,6 +27,7 @@ class Buffer(Generic[E]):
     def __init__(self, subscription: Subscription[Any], *, keep: bool) -> None:
         self._subscription, self._keep = subscription, keep
         self._mailbox: Mailbox = subscription.mailbox
+        self._puller = cast("Puller", subscription.consumer)
         self._tokens: dict[int, int] = {}  # by thread: what it has taken and not acknowledged
 
     def get(self, timeout: float | timedelta | None) -> E | None:
@@ -34,15 +35,15 @@ class Buffer(Generic[E]):
         wait = None if not timeout else seconds("timeout", timeout)
         self._subscription.check("get()")
         self._settle(confirm=False)
-        parcel = self._mailbox.pull(self._subscription.consumer, wait, keep=self._keep)
-        if parcel is None:
+        attempt = self._puller.pull(wait, keep=self._keep)
+        if attempt is None:
             return None
         if self._keep:
-            self._tokens[threading.get_ident()] = parcel.token
+            self._tokens[threading.get_ident()] = attempt.token
         try:
-            return cast("E", parcel.event())
+            return cast("E", attempt.event())
         except FAILURES as error:  # of its context: this attempt has failed
-            self._mailbox.settle("get()", self._tokens.pop(threading.get_ident()), error)
+            self._mailbox.worker.settle("get()", self._tokens.pop(threading.get_ident()), error)
             return self.get(timeout)
 
     def ack(self) -> None:
@@ -52,14 +53,14 @@ class Buffer(Generic[E]):
     def _settle(self, *, confirm: bool) -> None:
         token = self._tokens.pop(threading.get_ident(), None)
         if token is not None:
-            self._mailbox.settle("ack()", token, None, confirm=confirm)
+            self._mailbox.worker.settle("ack()", token, None, confirm=confirm)
 
     def close(self) -> None:
         """Acknowledge and stop collecting; a durable buffer goes on collecting for its name."""
         if self._subscription.ended is not None or self._subscription.state == "forked":
             return
         for thread in list(self._tokens):
-            self._mailbox.settle("close()", self._tokens.pop(thread), None)
+            self._mailbox.worker.settle("close()", self._tokens.pop(thread), None)
         if self._keep:
             self._subscription.detach()
         else:
@@ -67,7 +68,7 @@ class Buffer(Generic[E]):
 
     def purge(self) -> None:
         """Throw away what waits."""
-        self._mailbox.purge()
+        self._puller.purge()
 
     def __len__(self) -> int:
         return len(self._waiting())
@@ -76,9 +77,10 @@ class Buffer(Generic[E]):
         return iter(cast("list[E]", [entry.fresh() for entry in self._waiting()]))
 
     def _waiting(self) -> list[Entry]:
-        with self._mailbox.lock:
-            waiting = [p for p in self._mailbox.backlog if not self._mailbox.is_expired(p)]
-        return [parcel.entry for parcel in waiting]
+        queue = self._mailbox.queue
+        with queue.lock:
+            waiting = [p for p in queue.backlog if not queue.is_expired(p)]
+        return [attempt.entry for attempt in waiting]
 
     def __contains__(self, event: object) -> bool:
         return any(each == event for each in self)

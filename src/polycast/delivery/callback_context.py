@@ -5,10 +5,15 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["inside", "is_called_back"]
+__all__ = ["callbacks_under_way", "inside", "is_called_back"]
 
 # Mailboxes, the innermost last: a callback may publish on another bus, which calls back in line.
 inside: ContextVar[tuple[Any, ...]] = ContextVar("polycast_inside", default=())
+
+
+def callbacks_under_way() -> tuple[Any, ...]:
+    """Return the mailboxes in whose callbacks this code runs."""
+    return inside.get()
 
 
 def is_called_back(services: object) -> bool:

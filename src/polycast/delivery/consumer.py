@@ -7,25 +7,33 @@ import functools
 import itertools
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polycast.delivery.awaitables import AWAITED, Awaiter
 from polycast.delivery.callback_context import inside
 from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
+from polycast.delivery.queue import ARRIVALS
 from polycast.errors.failures import FAILURES, check_has_run, is_to_be_awaited
+from polycast.forks import Forks
+from polycast.locks import check_free
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from polycast.delivery.executor import Pool
     from polycast.delivery.mailbox import Mailbox
-    from polycast.delivery.queue import Parcel
+    from polycast.delivery.queue import Attempt
     from polycast.delivery.timers import Timer
     from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
+    from polycast.stores import Entry
 
 __all__ = [
     "EXPIRED",
+    "MOST_AT_ONCE",
     "PENDING",
+    "QUANTUM",
     "SKIPPED",
-    "AsyncConsumer",
+    "SLICE",
+    "TIME_IS_UP",
     "Consumer",
     "InlineConsumer",
     "PoolConsumer",
@@ -33,8 +41,12 @@ __all__ = [
 ]
 
 QUANTUM = 64  # callbacks in a row before another subscription gets the thread
+SLICE = 0.001  # seconds in which callbacks that are fast may be more
+MOST_AT_ONCE = 4_096  # of these, for a clock that stands still
+AWAITED = object()  # the callback has given an awaitable, and an event loop goes on with it
 PENDING = object()  # the callback returned, and the acknowledgement is still to come
 EXPIRED = object()  # it was too late to call back
+TIME_IS_UP = object()  # others want the thread
 SKIPPED = object()  # it was taken away before the callback could begin
 Outcome = object  # None: handled; one of the above; or the exception
 _turns = itertools.count()
@@ -48,16 +60,19 @@ class Registry(Protocol):
 
 
 class Consumer:
-    """A callback attached to a mailbox; it handles one parcel at a time."""
+    """A callback attached to a mailbox; it handles one attempt at a time."""
 
     __slots__ = (
-        *("__weakref__", "busy", "callback", "detached", "ended", "idle_since", "in_flight"),
-        *("interest", "lease", "lease_until", "mailbox", "manual", "paused", "registry", "started"),
+        *("__weakref__", "busy", "callback", "detached", "ended", "entry", "idle_since"),
+        *("in_flight", "interest", "launched", "lease", "lease_until", "mailbox", "manual"),
+        *("paused", "registry", "started"),
     )
 
     inline = False
     pulls = False
     may_lose = False  # it waits for an event loop, which may be closed before it has finished
+    drains = False  # it may take what has arrived without an account of each attempt
+    is_lost: Callable[[], bool] | None = None  # whether its event loop was closed
 
     def __init__(
         self, mailbox: Mailbox, callback: Callback, *, interest: Interest, manual: bool
@@ -65,7 +80,9 @@ class Consumer:
         self.mailbox, self.callback = mailbox, callback
         self.interest, self.manual = interest, manual
         self.registry: Registry | None = None  # has what subscribe() returned
-        self.busy = False  # it has a parcel
+        self.busy = False  # it has a attempt
+        self.entry: Entry | None = None  # what it has taken from the fast path
+        self.launched: Attempt | None = None  # the same, once an account of it is kept
         self.started: float | None = None  # since when it has been in its callback
         self.paused = self.detached = False
         self.ended: SubscriptionEndedError | None = None
@@ -89,42 +106,40 @@ class Consumer:
         is_over = until is not None and self.mailbox.services.clock.monotonic() >= until
         return self.paused or self.detached or self.ended is not None or is_over
 
-    def lost(self) -> Parcel | None:
-        """The parcel it will never finish, if its event loop is closed."""
+    def lost(self) -> Attempt | None:
+        """The attempt it will never finish, if its event loop is closed."""
         return None
 
     def needs_loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop in which it does its work, if it needs one."""
         return None
 
-    def begins(self, parcel: Parcel) -> bool:
-        """Whether the parcel is still to be handled; from now on it is its own."""
+    def begins(self, attempt: Attempt) -> bool:
+        """Whether the attempt is still to be handled; from now on it is its own."""
         self.started = self.mailbox.services.clock.monotonic()
-        if not self.mailbox.may_begin(self, parcel):
-            return False
-        return self.mailbox.keeper.begin(parcel) or self.mailbox.put_off(parcel)
+        return self.mailbox.worker.may_begin(self, attempt)
 
     def rest(self) -> None:
         """It has returned; from now on it is idle."""
         self.busy, self.started, self.idle_since = False, None, next(_turns)
 
-    def arguments(self, parcel: Parcel) -> tuple[Any, ...]:
+    def arguments(self, attempt: Attempt) -> tuple[Any, ...]:
         """What the callback is called with."""
         if self.callback.wants_delivery:
-            return (parcel.event(), Delivery(self, parcel))
-        return (parcel.event(),)
+            return (attempt.event(), Delivery(self, attempt))
+        return (attempt.event(),)
 
     def returned(self) -> Outcome:
         """What it means that the callback returned."""
         return PENDING if self.manual else None
 
-    def call(self, parcel: Parcel) -> Outcome:
+    def call(self, attempt: Attempt) -> Outcome:
         """Call back in this thread."""
-        if not self.begins(parcel):
+        if not self.begins(attempt):
             return SKIPPED
         mark = inside.set((*inside.get(), self.mailbox))
         try:
-            said = self.callback.function(*self.arguments(parcel))
+            said = self.callback.function(*self.arguments(attempt))
             if said is not None:
                 check_has_run(f"the callback of {self.title}, in the publisher's thread,", said)
         except FAILURES as error:
@@ -133,9 +148,9 @@ class Consumer:
             inside.reset(mark)
         return self.returned()
 
-    def start(self, parcel: Parcel) -> Outcome:
-        """See to it that the parcel is handled; PENDING if that happens elsewhere."""
-        return self.call(parcel)
+    def start(self, attempt: Attempt) -> Outcome:
+        """See to it that an attempt is handled; PENDING if that happens elsewhere."""
+        return self.call(attempt)
 
 
 class InlineConsumer(Consumer):
@@ -148,15 +163,55 @@ class InlineConsumer(Consumer):
 class Puller(Consumer):
     """Who takes events out of a buffer: never called."""
 
+    __slots__ = ()
     pulls = True
 
     def __init__(self, mailbox: Mailbox, *, interest: Interest) -> None:
         nothing = Callback(lambda event: None, wants_delivery=False, is_async=False)
         super().__init__(mailbox, nothing, interest=interest, manual=False)
 
+    def pull(self, timeout: float | None, *, keep: bool) -> Attempt | None:
+        """Take the next attempt, waiting for it if asked to; `keep` it in flight or settle it."""
+        mailbox, queue, settlement = self.mailbox, self.mailbox.queue, self.mailbox.settlement
+        mailbox.services.home.check("get()")
+        check_free("get()", queue.lock)
+        attempt: Attempt | None = None
+
+        def take() -> bool:
+            nonlocal attempt
+            attempt = None if mailbox.state.lease.is_over() else mailbox.worker.take()
+            return attempt is not None or queue.ended is not None
+
+        with queue.locked():
+            wait = timeout if timeout and mailbox.services.threaded else 0.0
+            queue.changed.wait_for(take, wait)
+            if attempt is None:
+                return None
+            if not keep:
+                settlement.apply(attempt, None)
+                return attempt
+            settlement.launch(self, attempt)
+            attempt.begun = True
+        begins = mailbox.cursor.begin(attempt) or mailbox.worker.postpone(attempt)
+        return attempt if begins else None
+
+    def purge(self) -> None:
+        """Throw away what waits."""
+        mailbox, queue = self.mailbox, self.mailbox.queue
+        with queue.locked():
+            for attempt in queue.backlog:
+                mailbox.cursor.done(attempt)
+            queue.discarded.extend(queue.backlog.clear())
+            if queue.behind is not None:
+                mailbox.worker.read_on()
+            queue.notify()
+        queue.discarded.clear()
+
 
 class PoolConsumer(Consumer):
     """Called in a thread of the pool."""
+
+    drains = True
 
     def __init__(
         self,
@@ -171,16 +226,16 @@ class PoolConsumer(Consumer):
         super().__init__(mailbox, callback, interest=interest, manual=manual)
         self._pool, self._theirs = pool, loop
         self._awaiter: Awaiter | None = None  # made when the callback first gives an awaitable
-        self._next: Parcel | None = None
+        self._next: Attempt | None = None
 
-    def start(self, parcel: Parcel) -> Outcome:
+    def start(self, attempt: Attempt) -> Outcome:
         """Ask the pool for a thread."""
-        self._next = parcel
+        self._next = attempt
         self._pool.submit(self)
         return PENDING
 
-    def lost(self) -> Parcel | None:
-        """The parcel whose awaitable went down with its loop."""
+    def lost(self) -> Attempt | None:
+        """The attempt whose awaitable went down with its loop."""
         return None if self._awaiter is None or not self.busy else self._awaiter.lost()
 
     def needs_loop(self) -> asyncio.AbstractEventLoop | None:
@@ -188,41 +243,84 @@ class PoolConsumer(Consumer):
         return None if self._awaiter is None else self._awaiter.loop
 
     def run(self) -> None:
-        """In a thread of the pool: handle parcels while there are any, but let others in."""
-        parcel, self._next = self._next, None
+        """In a thread of the pool: handle attempts while there are any, but let others in."""
+        attempt, self._next = self._next, None
         mark = inside.set((*inside.get(), self.mailbox))
+        outcome: Outcome
         try:
             for _ in range(QUANTUM):
-                if parcel is None:
+                if attempt is None:
                     return
-                outcome = self._handle(parcel)
+                if attempt is ARRIVALS:
+                    attempt, outcome = self._drain()
+                else:
+                    outcome = self._handle(attempt)
+                if outcome is TIME_IS_UP:
+                    break
                 if outcome is AWAITED:
                     return  # it goes on in an event loop, perhaps by now
                 if self.mailbox.services.home.is_elsewhere():
                     return  # the callback has forked, and this is the child
-                parcel = self.mailbox.finish(self, parcel, outcome)
+                attempt = self.mailbox.worker.finish(self, attempt, outcome)
         finally:
             inside.reset(mark)
-        if parcel is not None:
-            self.start(parcel)
+        if attempt is not None:
+            self.start(attempt)
 
-    def _handle(self, parcel: Parcel) -> Outcome:
-        if not self.begins(parcel):
+    def _drain(self) -> tuple[Attempt, Outcome]:
+        """Call back with what comes on the fast path, until an attempt needs an account.
+
+        Return that attempt and its outcome. Another thread may close the path at any call or
+        backward jump, and nowhere else. It then puts `entry` in flight, and takes it away.
+        """
+        mailbox, worker, function = self.mailbox, self.mailbox.worker, self.callback.function
+        fast, counts = mailbox.queue.fast, mailbox.counts
+        assert fast is not None
+        arrivals, take = fast.arrivals, fast.arrivals.popleft
+        now, forks = mailbox.services.clock.monotonic, Forks.count
+        until = now() + SLICE
+        for _ in range(MOST_AT_ONCE):
+            self.started = moment = now()
+            if moment > until:
+                break
+            if not arrivals or fast.consumer is not self:
+                return ARRIVALS, SKIPPED
+            self.entry = entry = arrivals[0]
+            take()
+            if self.entry is not entry:
+                attempt = worker.at_hand(self)
+                attempt.begun = False
+                return attempt, self._handle(attempt)
+            try:
+                said = function(entry.event)
+                if said is not None and is_to_be_awaited(f"the callback of {self.title}", said):
+                    attempt = worker.at_hand(self)
+                    return attempt, self._await(attempt, said)
+            except BaseException as error:  # SystemExit too: the thread is ours, so it stays
+                return worker.at_hand(self), error
+            if self.entry is not entry or Forks.count != forks:
+                return worker.at_hand(self), None
+            self.entry = None
+            counts.delivered += 1
+        return ARRIVALS, TIME_IS_UP
+
+    def _handle(self, attempt: Attempt) -> Outcome:
+        if not self.begins(attempt):
             return SKIPPED
         try:
-            entry, own = parcel.entry, parcel.entry.own
-            event = parcel.event() if parcel.used else entry.event if own is None else own()
+            entry, own = attempt.entry, attempt.entry.own
+            event = attempt.event() if attempt.used else entry.event if own is None else own()
             if self.callback.wants_delivery:
-                said = self.callback.function(event, Delivery(self, parcel))
+                said = self.callback.function(event, Delivery(self, attempt))
             else:
                 said = self.callback.function(event)
             if said is not None and is_to_be_awaited(f"the callback of {self.title}", said):
-                return self._await(parcel, said)
+                return self._await(attempt, said)
         except BaseException as error:  # SystemExit too: the thread is ours, so it stays
             return error
         return PENDING if self.manual else None
 
-    def _await(self, parcel: Parcel, awaitable: Any) -> Outcome:
+    def _await(self, attempt: Attempt, awaitable: Any) -> Outcome:
         """Await it where an async callback would run."""
         awaiter = self._awaiter
         if awaiter is None:
@@ -230,88 +328,62 @@ class PoolConsumer(Consumer):
             loop = theirs or self.mailbox.services.loop.get()
             awaiter = self._awaiter = Awaiter(self, loop, owns_loop=theirs is None)
             self.may_lose = True
-        return awaiter.begin(parcel, awaitable)
+        return awaiter.begin(attempt, awaitable)
 
 
-class AsyncConsumer(Consumer):
-    """A coroutine function, called in an event loop."""
-
-    may_lose = True
+class Awaiter:
+    """Awaits in an event loop for one consumer, and tells its mailbox what became of it."""
 
     def __init__(
-        self,
-        mailbox: Mailbox,
-        callback: Callback,
-        *,
-        interest: Interest,
-        manual: bool,
-        loop: asyncio.AbstractEventLoop,
-        owns_loop: bool,
+        self, consumer: PoolConsumer, loop: asyncio.AbstractEventLoop, *, owns_loop: bool
     ) -> None:
-        super().__init__(mailbox, callback, interest=interest, manual=manual)
-        self.loop, self._owns_loop = loop, owns_loop
-        self._task: asyncio.Task[None] | None = None
-        self._current: Parcel | None = None
+        self._consumer, self.loop, self._owns_loop = consumer, loop, owns_loop
+        self._current: Attempt | None = None
+        self._task: asyncio.Task[Outcome] | None = None
 
-    def start(self, parcel: Parcel) -> Outcome:
+    def begin(self, attempt: Attempt, awaitable: Awaitable[object]) -> Outcome:
         """Ask the loop for a task; a loop that is closed is a failure like any other."""
-        self._current = parcel
+        self._current = attempt
         try:
-            self.loop.call_soon_threadsafe(self._begin, parcel)
+            self.loop.call_soon_threadsafe(self._start, attempt, awaitable)
         except RuntimeError as error:
             self._current = None
+            if asyncio.iscoroutine(awaitable):
+                awaitable.close()
             return error
-        return PENDING
+        return AWAITED
 
-    def needs_loop(self) -> asyncio.AbstractEventLoop | None:
-        """Its loop."""
-        return self.loop
-
-    def _begin(self, parcel: Parcel) -> None:
-        under_way: list[Parcel | None] = [parcel]
-        self._task = self.loop.create_task(self._run(parcel, under_way))
-        self._task.add_done_callback(functools.partial(self._over, under_way))
-
-    def _over(self, under_way: list[Parcel | None], task: asyncio.Task[None]) -> None:
-        """A task has ended; if somebody cancelled it, its parcel is not handled."""
-        [parcel] = under_way
-        if parcel is None:
-            return
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        following = self.mailbox.finish(self, parcel, error)
-        if following is not None:
-            self.mailbox.start([(self, following)])
-
-    def lost(self) -> Parcel | None:
-        """The parcel that went down with its loop."""
-        if not self.busy or not self.loop.is_closed():
+    def lost(self) -> Attempt | None:
+        """The attempt that went down with the loop, if that is closed."""
+        if not self.loop.is_closed():
             return None
-        parcel, self._current = self._current, None
-        return parcel
+        attempt, self._current = self._current, None
+        return attempt
 
-    async def _run(self, parcel: Parcel, under_way: list[Parcel | None]) -> None:
-        for number in itertools.count(1):
-            outcome = await self._call(parcel)
-            following = self.mailbox.finish(self, parcel, outcome)
-            under_way[0] = following
-            if following is None:
-                return
-            self._current = parcel = following
-            if number % QUANTUM == 0:
-                await asyncio.sleep(0)
+    def _start(self, attempt: Attempt, awaitable: Awaitable[object]) -> None:
+        self._task = self.loop.create_task(self._run(awaitable))
+        self._task.add_done_callback(functools.partial(self._over, attempt))
 
-    async def _call(self, parcel: Parcel) -> Outcome:
-        if not self.begins(parcel):
-            return SKIPPED
-        mark = inside.set((*inside.get(), self.mailbox))
+    async def _run(self, awaitable: Awaitable[object]) -> Outcome:
         try:
-            await self.callback.function(*self.arguments(parcel))
+            await awaitable
         except (Exception, SystemExit) as error:
             return error
         except KeyboardInterrupt as error:
             if not self._owns_loop:
                 raise
             return error  # the loop is ours, so it stays
-        finally:
-            inside.reset(mark)
-        return self.returned()
+        return self._consumer.returned()
+
+    def _over(self, attempt: Attempt, task: asyncio.Task[Outcome]) -> None:
+        """It has ended; if somebody cancelled it, its attempt is not handled."""
+        self._current = self._task = None
+        outcome: Outcome
+        if task.cancelled():
+            outcome = asyncio.CancelledError()
+        else:
+            outcome = task.exception() or task.result()
+        mailbox = self._consumer.mailbox
+        following = mailbox.worker.finish(self._consumer, attempt, outcome)
+        if following is not None:
+            mailbox.worker.start([(self._consumer, following)])

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.delivery.dead_letters import DeadLetter, DeadLetters
-    from polycast.delivery.queue import Parcel
+    from polycast.delivery.queue import Attempt
     from polycast.events import Record
     from polycast.stores import Entry, Store, Transaction
 
 _log = log_of("polycast")
-__all__ = ["NOTHING_KEPT", "CursorKeeper", "Fenced", "Keeper", "StoreKeeper"]
+__all__ = ["NOTHING_KEPT", "Cursor", "DurableCursor", "Fenced", "StoreCursor"]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
 CAREFUL = 256  # attempts at what is doubted are noted before they begin, after who has died
@@ -36,31 +36,31 @@ class Fenced(Exception):
     """Somebody else has attached: what this one says does not count any more."""
 
 
-class Keeper:
+class Cursor:
     """Keeps nothing: for subscriptions that end with their process. All is called under a lock."""
 
     doubt = 0  # what is before this position may have been begun by who had it before
 
-    def fence(self, parcel: Parcel) -> int:
+    def fence(self, attempt: Attempt) -> int:
         """What the token of a delivery is higher than."""
-        del parcel
+        del attempt
         return 0
 
-    def took(self, parcel: Parcel) -> None:
+    def took(self, attempt: Attempt) -> None:
         """It waits, or goes on waiting."""
 
-    def begin(self, parcel: Parcel) -> bool:
+    def begin(self, attempt: Attempt) -> bool:
         """Its callback is about to be called; whether it may be. No lock is held."""
-        del parcel
+        del attempt
         return True
 
-    def abandon(self, parcel: Parcel) -> None:
+    def abandon(self, attempt: Attempt) -> None:
         """It is begun, and whoever attaches next has it, too."""
 
-    def done(self, parcel: Parcel) -> None:
+    def done(self, attempt: Attempt) -> None:
         """It needs no further attempt."""
 
-    def again(self, parcel: Parcel, delay: float) -> None:
+    def again(self, attempt: Attempt, delay: float) -> None:
         """It failed, and waits for another attempt."""
 
     def buried(self, letter: DeadLetter, letters: DeadLetters) -> None:
@@ -73,15 +73,15 @@ class Keeper:
     def resume(self) -> None:
         """Save again what is said, after `postpone`."""
 
-    def confirm(self, action: str, parcel: Parcel | None = None) -> None:
+    def confirm(self, action: str, attempt: Attempt | None = None) -> None:
         """Return when what was said is kept. No lock is held."""
 
 
-NOTHING_KEPT = Keeper()
+NOTHING_KEPT = Cursor()
 """For all subscriptions that end with their process: it has nothing of its own."""
 
 
-class StoreKeeper(Keeper):
+class StoreCursor(Cursor):
     """Tells a store what became of events, a group of them at a time, without waiting for it."""
 
     def __init__(self, name: str, store: Store, clock: Clock, fenced: Callable[[], None]) -> None:
@@ -177,9 +177,9 @@ class StoreKeeper(Keeper):
     def _let_go(self, tx: Transaction) -> None:
         """It is attached here no more."""
 
-    def confirm(self, action: str, parcel: Parcel | None = None) -> None:
+    def confirm(self, action: str, attempt: Attempt | None = None) -> None:
         """Wait until all that was said so far is on disk."""
-        del parcel
+        del attempt
         try:
             self.store.write(self._saving_work()).result()
         except Fenced:
@@ -189,7 +189,7 @@ class StoreKeeper(Keeper):
             raise NotSettledError(action, why=why) from None
 
 
-class CursorKeeper(StoreKeeper):
+class DurableCursor(StoreCursor):
     """For a durable subscription that one consumer at a time is attached to."""
 
     def __init__(
@@ -218,9 +218,9 @@ class CursorKeeper(StoreKeeper):
         self._top = self._saved_at = cursor  # after the last that is done; as the store has it
         self._sorted = True  # whether the first that is open came first
 
-    def fence(self, parcel: Parcel) -> int:
+    def fence(self, attempt: Attempt) -> int:
         """Whoever attaches later gives higher ones."""
-        del parcel
+        del attempt
         return self.number * TOKENS
 
     def restore(self, flights: Sequence[Flight]) -> None:
@@ -234,51 +234,51 @@ class CursorKeeper(StoreKeeper):
         with self.lock:
             return position in self._open or position in self._rows
 
-    def took(self, parcel: Parcel) -> None:
+    def took(self, attempt: Attempt) -> None:
         """It waits: the cursor does not pass it without a note."""
-        position = parcel.entry.position
+        position = attempt.entry.position
         with self.lock:
             if self._open and position < next(reversed(self._open)):
                 self._sorted = False
             self._open[position] = None
 
-    def begin(self, parcel: Parcel) -> bool:
+    def begin(self, attempt: Attempt) -> bool:
         """Not before the store knows that it may be; after a holder that has died it is noted."""
-        if self._wary <= parcel.entry.position < self._reach.limit:
+        if self._wary <= attempt.entry.position < self._reach.limit:
             return not self.fenced
-        return self._begin_noted(parcel)
+        return self._begin_noted(attempt)
 
-    def _begin_noted(self, parcel: Parcel) -> bool:
-        position = parcel.entry.position
+    def _begin_noted(self, attempt: Attempt) -> bool:
+        position = attempt.entry.position
         with self.lock:
             self._reach.need(position)
             if position < self._wary:
-                self._be_careful(parcel)
+                self._be_careful(attempt)
         with suppress(NotSettledError, StoreError):  # it is not begun, or who calls finds that out
             self.confirm("begin")
         return position < self._reach.limit and not self.fenced
 
-    def _be_careful(self, parcel: Parcel) -> None:
-        self._note(parcel, 0.0)
+    def _be_careful(self, attempt: Attempt) -> None:
+        self._note(attempt, 0.0)
         self._careful -= 1
         if not self._careful:
             self._wary = 0
 
-    def abandon(self, parcel: Parcel) -> None:
+    def abandon(self, attempt: Attempt) -> None:
         """Whoever attaches next is told that it was begun."""
-        self._note(parcel, 0.0)
+        self._note(attempt, 0.0)
 
-    def done(self, parcel: Parcel) -> None:
+    def done(self, attempt: Attempt) -> None:
         """The cursor may pass it."""
         with self.lock:
-            self._settled(parcel.entry.position)
+            self._settled(attempt.entry.position)
         self.save_soon()
 
-    def again(self, parcel: Parcel, delay: float) -> None:
+    def again(self, attempt: Attempt, delay: float) -> None:
         """It is noted, with when it is due."""
-        self._note(parcel, self.clock.time() + delay)
+        self._note(attempt, self.clock.time() + delay)
         with self.lock:
-            self._until[parcel.entry.position] = self.clock.monotonic() + delay
+            self._until[attempt.entry.position] = self.clock.monotonic() + delay
         self.save_soon()
 
     def clock_stepped(self) -> None:
@@ -291,11 +291,11 @@ class CursorKeeper(StoreKeeper):
         if waiting:
             self.save_soon()
 
-    def _note(self, parcel: Parcel, due: float) -> None:
-        position = parcel.entry.position
+    def _note(self, attempt: Attempt, due: float) -> None:
+        position = attempt.entry.position
         with self.lock:
             self._noted[position] = Flight(
-                self.name, position, parcel.publisher, attempts=parcel.count, due=due
+                self.name, position, attempt.publisher, attempts=attempt.count, due=due
             )
 
     def _settled(self, position: int) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from polycast.delivery.consumer import Consumer
-    from polycast.delivery.queue import Parcel
+    from polycast.delivery.queue import Attempt
     from polycast.events import Identity
 
 __all__ = ["Delivery", "Nack", "Reject"]
@@ -39,11 +39,11 @@ class Delivery:
 
     __slots__ = ("_consumer", "_entry", "count", "token")
 
-    def __init__(self, consumer: Consumer, parcel: Parcel) -> None:
-        self._consumer, self._entry = consumer, parcel.entry
-        doubted = parcel.entry.position < consumer.mailbox.keeper.doubt
-        self.count: int = parcel.count + doubted  # one more, if somebody may have begun it
-        self.token: int = parcel.token
+    def __init__(self, consumer: Consumer, attempt: Attempt) -> None:
+        self._consumer, self._entry = consumer, attempt.entry
+        doubted = attempt.entry.position < consumer.mailbox.cursor.doubt
+        self.count: int = attempt.count + doubted  # one more, if somebody may have begun it
+        self.token: int = attempt.token
 
     @property
     def subscription(self) -> Any:
@@ -82,18 +82,18 @@ class Delivery:
 
     def ack(self) -> None:
         """It is handled; on a durable bus this returns when that is on disk."""
-        self._consumer.mailbox.settle("ack()", self.token, None)
+        self._consumer.mailbox.worker.settle("ack()", self.token, None)
 
     def nack(self, delay: float | timedelta | None = None) -> None:
         """It is not handled: try again, after a delay if one is given."""
         wait = 0.0 if delay in (0, timedelta(0)) else None
         if delay is not None and wait is None:
             wait = seconds("delay", delay)
-        self._consumer.mailbox.settle("nack()", self.token, Nack(wait))
+        self._consumer.mailbox.worker.settle("nack()", self.token, Nack(wait))
 
     def reject(self, reason: str = "rejected by its callback") -> None:
         """It can not be handled: to the dead letters with it."""
-        self._consumer.mailbox.settle("reject()", self.token, Reject(reason))
+        self._consumer.mailbox.worker.settle("reject()", self.token, Reject(reason))
 
     def transaction(self, connection: Any) -> Transaction:
         """Handle it at most once: its identity is kept in the same transaction as the effect."""

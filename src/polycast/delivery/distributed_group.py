@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.cursors import letter_of
-from polycast.delivery.delivery import Nack, Reject
-from polycast.delivery.group_claims import ClaimKeeper
-from polycast.delivery.groups import Group
+from polycast.delivery.group_claims import ClaimCursor
+from polycast.delivery.groups import GroupMembers
+from polycast.delivery.mailbox import Mailbox
 from polycast.errors import StoreError
 from polycast.plain_text import log_of
-from polycast.stores import Flight, GroupMember, Undecodable
+from polycast.stores import Flight, GroupMember
 from polycast.stores.claims import (
     Candidate,
     ClaimOrder,
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
     from concurrent.futures import Future
 
-    from polycast.config import Settings
+    from polycast.config import Clock, Settings
+    from polycast.delivery.bounded_queue import BoundedQueue
     from polycast.delivery.consumer import Consumer
-    from polycast.delivery.inbox import Services
-    from polycast.delivery.queue import Parcel
+    from polycast.delivery.queue import Attempt
+    from polycast.delivery.services import Services
     from polycast.matching import Interest
     from polycast.stores import Entry, Standing, Store, Transaction
 
-__all__ = ["Offer", "SharedGroup"]
+__all__ = ["GroupClaims", "Offer", "distributed_group"]
 
 Offer = tuple[Flight, "Entry", object]  # a flight that nobody holds, and who here wants it
 Got = list[Offer]
@@ -72,58 +73,19 @@ class Claimed:
 NOTHING = Claimed([])
 
 
-class SharedGroup(Group):
-    """The members of a group in this process; the store tells them from those elsewhere.
+class ReleasedEvents:
+    """What members have let go of: free in the store, and perhaps wanted here."""
 
-    What is wanted is a candidate first. As many are claimed at once as are handled within a few
-    milliseconds, so that whoever is idle elsewhere finds something to do.
-    """
+    def __init__(self, queue: BoundedQueue, clock: Clock, bus: Callable[[], int]) -> None:
+        self._queue, self._clock, self._bus = queue, clock, bus
+        self.offers: dict[int, Offer] = {}  # wanted here
+        self._refused: set[tuple[int, int]] = set()  # wanted by nobody here
+        self.failed: dict[int, float] = {}  # what is not tried here again before some time
+        self._waits = Countdown(clock)
 
-    keeper: ClaimKeeper
-
-    def __init__(
-        self,
-        name: str,
-        interest: Interest,
-        settings: Settings,
-        services: Services,
-        *,
-        store: Store,
-        bus: Callable[[], int],
-        position: Callable[[], int],
-    ) -> None:
-        super().__init__(name, interest, settings, services)
-        self._store, self._bus, self._position = store, bus, position
-        self.keeper = ClaimKeeper(name, store, services.clock, bus, self.looked)
-        self.candidates: deque[tuple[Entry, object]] = deque()
-        self.offers: dict[int, Offer] = {}
-        self.floor = 0  # where it joined: before it, others have seen to everything
-        self._refused: set[tuple[int, int]] = set()  # free, and wanted by nobody here
-        self._claiming = False
-        self._asked_at = 0.0  # when that began
-        self._asked_for: dict[int, Entry] = {}  # what may be claimed by it
-        self._claim_takes = 0.0  # seconds
-        self._pace = PORTION  # how long a callback takes
-        self._looking_after = False  # whether a timer runs for what waits
-        self.others = False  # whether there are members elsewhere
-        self.joined = 0  # as which bus
-        self._handovers = 0  # how often something was passed on after a failure
-        self._failed: dict[int, float] = {}  # what is not tried here again before some time
-        self._waits = Countdown(services.clock)
-
-    # -- coming in ---------------------------------------------------------------------------------
-
-    def _keep(self, entry: Entry, verdict: object) -> None:
-        self.candidates.append((entry, verdict))
-
-    def room(self) -> int:
-        """How many more candidates it takes."""
-        return self.settings.queue - len(self.candidates)
-
-    def attach(self, consumer: Consumer, settings: Settings) -> bool:
-        """One more member, who may want what nobody here wanted."""
+    def reconsider(self) -> None:
+        """One more member may want what nobody here wanted."""
         self._refused = set()
-        return super().attach(consumer, settings)
 
     def refuse(self, flight: Flight) -> None:
         """Nobody here wants it."""
@@ -136,34 +98,74 @@ class SharedGroup(Group):
         something tried early, or never.
         """
         free = {
-            (each.position, each.token): each for each in standing.under_way if each.holder is None
+            (flight.position, flight.token): flight
+            for flight in standing.under_way
+            if flight.holder is None
         }
-        left = {key: self._waits.left(key, each.due) for key, each in free.items()}
+        left = {key: self._waits.left(key, flight.due) for key, flight in free.items()}
         self._waits.keep(free.keys())
         return [free[key] for key in free if left[key] <= 0], [t for t in left.values() if t > 0]
 
     def allowed(self, standing: Standing) -> list[Flight]:
         """Of what is free, what is not on offer yet, not refused, and may be claimed now."""
-        order = ClaimOrder(self.settings.level.order, standing.under_way, self._bus())
-        self.others = len(standing.members) > 1
-        now = self.services.clock.monotonic()
-        with self.locked():
+        order = ClaimOrder(self._queue.settings.level.order, standing.under_way, self._bus())
+        now = self._clock.monotonic()
+        with self._queue.locked():
             known = {(at, offer[0].token) for at, offer in self.offers.items()} | self._refused
-            self._failed = {at: until for at, until in self._failed.items() if until > now}
-            failed = self._failed.keys() if self.others else ()
-        new = [each for each in standing.free if (each.position, each.token) not in known]
-        new = [each for each in new if each.position not in failed]
-        return [each for each in new if order.allows(each.publisher, each)]
+            self.failed = {at: until for at, until in self.failed.items() if until > now}
+            failed = self.failed.keys() if len(standing.members) > 1 else ()
+        return [
+            flight
+            for flight in standing.free
+            if (flight.position, flight.token) not in known
+            and flight.position not in failed
+            and order.allows(flight.publisher, flight)
+        ]
 
     def offer(self, offers: list[Offer]) -> None:
         """These are free, and wanted here."""
-        with self.locked():
-            self.offers.update({each[0].position: each for each in offers})
+        with self._queue.locked():
+            self.offers.update({offer[0].position: offer for offer in offers})
 
-    def wake(self) -> None:
-        """Claim, and go on with what was claimed."""
-        super().wake()
-        self.claim_soon()
+
+class GroupClaims:
+    """Claims events in the store for the members of a group in this process.
+
+    What is wanted is a candidate first. As many are claimed at once as are handled within a few
+    milliseconds, so that whoever is idle elsewhere finds something to do.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        members: GroupMembers,
+        cursor: ClaimCursor,
+        *,
+        store: Store,
+        bus: Callable[[], int],
+        position: Callable[[], int],
+        floor: int,
+    ) -> None:
+        self.mailbox, self.cursor, self._members = mailbox, cursor, members
+        self._queue, self._settlement = mailbox.queue, mailbox.settlement
+        self._services = mailbox.services
+        self._store, self._bus, self._position = store, bus, position
+        self.candidates: deque[tuple[Entry, object]] = deque()
+        self.released = ReleasedEvents(mailbox.queue, mailbox.services.clock, bus)
+        self.floor = floor  # where it joined: before it, others have seen to everything
+        self.joined = bus()  # as which bus
+        self._claiming = False
+        self._asked_at = 0.0  # when that began
+        self._asked_for: dict[int, Entry] = {}  # what may be claimed by it
+        self._claim_takes = 0.0  # seconds
+        self._pace = PORTION  # how long a callback takes
+        self._looking_after = False  # whether a timer runs for what waits
+        self.others = False  # whether there are members elsewhere
+        self._handovers = 0  # how often something was passed on after a failure
+
+    def room(self) -> int:
+        """How many more candidates it takes."""
+        return self._queue.settings.queue - len(self.candidates)
 
     def looked(self, *, past: Container[int] = ()) -> int:
         """Before this position everything wanted has been claimed, here or elsewhere."""
@@ -173,35 +175,35 @@ class SharedGroup(Group):
 
     def move_on(self, tx: Transaction) -> None:
         """Say how far it has looked, even if there was nothing to claim."""
-        kept, bus = tx.subscription(self.name), self._bus()
-        with self.locked():
+        kept, bus = tx.subscription(self.mailbox.name), self._bus()
+        with self._queue.locked():
             looked = self.looked()
-        if kept and any(m.bus == bus and m.looked < looked for m in tx.members(self.name)):
-            tx.join(GroupMember(self.name, bus, looked))
+        if kept and any(m.bus == bus and m.looked < looked for m in tx.members(self.mailbox.name)):
+            tx.join(GroupMember(self.mailbox.name, bus, looked))
             tidy(tx, kept)
 
     # -- claiming ----------------------------------------------------------------------------------
 
     def _wanted_now(self) -> int:
         """How many to claim: for each member that is free or soon will be, less what is here."""
-        late = self.services.clock.monotonic() - 2 * PORTION
+        late = self._services.clock.monotonic() - 2 * PORTION
         there = [
             member
-            for member in self.members
+            for member in self._members.members
             if not member.is_away() and (member.started is None or member.started > late)
         ]
         span = min(max(PORTION, 2 * self._claim_takes), LONGEST)
         portion = max(1, min(MOST, int(span / max(self._pace, 1e-6))))
         # What has returned and is not acknowledged yet keeps nobody from having more.
-        here = len(self.backlog) + len(self.delayed) + sum(member.busy for member in there)
-        most = min(len(there) * portion, MOST, self.settings.queue - len(self.in_flight))
-        return most - here
+        queue, in_flight = self._queue, self._settlement.in_flight
+        here = len(queue.backlog) + len(queue.delayed) + sum(member.busy for member in there)
+        return min(len(there) * portion, MOST, queue.settings.queue - len(in_flight)) - here
 
     def claim_soon(self) -> None:
         """Claim what members have room for, unless that is under way."""
-        with self.locked():
-            idle = self._claiming or self.ended is not None or self.paused
-            if idle or not (self.candidates or self.offers):
+        with self._queue.locked():
+            idle = self._claiming or self._queue.ended is not None or self._queue.paused
+            if idle or not (self.candidates or self.released.offers):
                 return
             has_room = self._claiming = self._wanted_now() > 0
         if not has_room:
@@ -211,14 +213,16 @@ class SharedGroup(Group):
 
     def _begin_claiming(self, *, to_give: bool) -> None:
         errand = ClaimErrand(self, self._bus(), to_give=to_give)
-        self._asked_at = self.services.clock.monotonic()
+        self._asked_at = self._services.clock.monotonic()
         self._store.write(errand).add_done_callback(partial(self._claimed, errand))
 
     def wishes(self, *, to_give: bool) -> Wishes:
         """What to claim, as of now; nothing that is free, if it is only `to_give` it to others."""
-        with self.locked():
+        with self._queue.locked():
             room = MOST if to_give else max(0, self._wanted_now())
-            offers = [] if to_give else [self.offers[at] for at in sorted(self.offers)]
+            offers = (
+                [] if to_give else [self.released.offers[at] for at in sorted(self.released.offers)]
+            )
             first = list(itertools.islice(self.candidates, MOST + 1))
             candidates, after = first[:MOST], first[MOST:]
             # What is before the position is a candidate, or was: it is asked under the lock.
@@ -229,77 +233,77 @@ class SharedGroup(Group):
 
     def looked_at(self, offers: list[Offer], passed: set[int], *, others: bool) -> None:
         """These are claimed here or elsewhere, or need not be."""
-        with self.locked():
+        with self._queue.locked():
             self.others = others
             for offer in offers:
-                if self.offers.get(offer[0].position) is offer:
-                    del self.offers[offer[0].position]
+                if self.released.offers.get(offer[0].position) is offer:
+                    del self.released.offers[offer[0].position]
             self.candidates = deque(c for c in self.candidates if c[0].position not in passed)
 
     def has_takers(self, takers: object) -> bool:
         """Whether somebody who wanted it is still here."""
-        if not isinstance(takers, tuple) or self.interest.durable is not None:
+        if not isinstance(takers, tuple) or self.mailbox.interest.durable is not None:
             return True
-        return any(taker in self.members for taker in takers)
+        return any(taker in self._members.members for taker in takers)
 
     def _claimed(self, errand: ClaimErrand, claiming: Future[ClaimResult]) -> None:
         error = claiming.exception()
         claimed = NOTHING if error is not None else errand.claimed(claiming.result())
         if error is not None and not isinstance(error, StoreError):
-            _log.error("claiming for %s failed", self.name, exc_info=error)
-        with self.locked():
+            _log.error("claiming for %s failed", self.mailbox.name, exc_info=error)
+        with self._queue.locked():
             self._claiming, self._asked_for = False, {}
-            took = self.services.clock.monotonic() - self._asked_at
+            took = self._services.clock.monotonic() - self._asked_at
             self._claim_takes += (took - self._claim_takes) / 4
             # What was passed on after this was claimed may come before it.
-            late = self.settings.level.order != "none" and claimed.passes != self._handovers
+            late = self._queue.settings.level.order != "none" and claimed.passes != self._handovers
             for flight, entry, verdict in claimed.got:
-                self.keeper.claimed(flight)
-                parcel = self._parcel(entry, verdict)
-                parcel.count, parcel.begun = flight.attempts - 1, True
-                parcel.claim = flight.token
-                self.publishers[parcel.publisher] = None
+                self.cursor.claimed(flight)
+                attempt = self._members.attempt(entry, verdict)
+                attempt.count, attempt.begun = flight.attempts - 1, True
+                attempt.claim = flight.token
+                self._queue.publishers[attempt.publisher] = None
+                is_last = flight.attempts > self._queue.settings.attempts
                 if late:
-                    self.keeper.pass_on(parcel, 0.0)
-                elif isinstance(entry.event, Undecodable):
-                    self._bury(parcel, entry.event.error)
-                elif flight.attempts > self.settings.attempts:
-                    self._bury(parcel, ProcessLookupError("whoever had it died each time"))
-                else:
-                    self.backlog.append(parcel)
-            if self.behind is not None:
-                self._read_on()
-        self.pump_later()
+                    self.cursor.pass_on(attempt, 0.0)
+                elif not self._settlement.is_hopeless(attempt, is_last=is_last):
+                    self._queue.backlog.append(attempt)
+            if self._queue.behind is not None:
+                self.mailbox.worker.read_on()
+        self.mailbox.worker.pump_later()
         self._look_after()
-        if claimed.moved or self.offers:
+        if claimed.moved or self.released.offers:
             self.claim_soon()
 
     def _look_after(self) -> None:
         """See to it that nothing waits for long behind a callback."""
-        with self.locked():
-            waits = bool(self.backlog or self.candidates) and self.ended is None
-            if not waits or self._looking_after or self.settings.level.order != "none":
+        with self._queue.locked():
+            queue = self._queue
+            waits = bool(queue.backlog or self.candidates) and queue.ended is None
+            if not waits or self._looking_after or queue.settings.level.order != "none":
                 return
             self._looking_after = True
-        self.services.timers.after(PATIENCE, self._give_back_what_waits)
+        self._services.timers.after(PATIENCE, self._give_back_what_waits)
 
     def _give_back_what_waits(self) -> None:
-        with self.locked():
+        with self._queue.locked():
             self._looking_after = False
-            late = self.services.clock.monotonic() - PATIENCE
+            late = self._services.clock.monotonic() - PATIENCE
             stuck = {
                 member
-                for member in self.members
+                for member in self._members.members
                 if member.is_away() or (member.started is not None and member.started <= late)
             }
-            waiting = list(self.backlog) if stuck and self.others else []
-            for parcel in waiting:
-                if stuck.issuperset(self._wanting(parcel)):
-                    self.backlog.remove(parcel)
-                    self.keeper.pass_on(parcel, 0.0)
+            queue = self._queue
+            for attempt in list(queue.backlog) if stuck and self.others else []:
+                if stuck.issuperset(self._members.wanting(attempt)):
+                    queue.backlog.remove(attempt)
+                    self.cursor.pass_on(attempt, 0.0)
             # Who has joined elsewhere since does not know of candidates: they are given as claims.
-            gives = self.others and bool(self.candidates) and stuck.issuperset(self.members)
-            gives = gives and not (self._claiming or self.paused or self.ended is not None)
+            gives = (
+                self.others and bool(self.candidates) and stuck.issuperset(self._members.members)
+            )
+            gives = gives and not (self._claiming or queue.paused or queue.ended is not None)
             self._claiming = self._claiming or gives
         if gives:
             self._begin_claiming(to_give=True)
@@ -307,82 +311,66 @@ class SharedGroup(Group):
 
     def is_blocked(self, standing: Standing) -> bool:
         """Whether order forbids to claim any of the first candidates now."""
-        with self.locked():
+        self.others = len(standing.members) > 1
+        with self._queue.locked():
             first = [entry for entry, _ in itertools.islice(self.candidates, MOST)]
-        order = ClaimOrder(self.settings.level.order, standing.under_way, self._bus())
+        order = ClaimOrder(self._queue.settings.level.order, standing.under_way, self._bus())
         return not any(order.allows(entry.identity.publisher, None) for entry in first)
 
     def rejoin(self) -> None:
         """This bus had counted as dead: what it had claimed is free."""
-        with self.locked():
-            self.keeper.lost()
-            self.let_go.extend(self.backlog.clear())
-            self.delayed.clear()
-        self.let_go.clear()
-
-    def _unwanted(self, parcel: Parcel) -> None:
-        self.keeper.pass_on(parcel, 0.0)  # members elsewhere may want it
+        with self._queue.locked():
+            self.cursor.lost()
+            self._queue.discarded.extend(self._queue.backlog.clear())
+            self._queue.delayed.clear()
+        self._queue.discarded.clear()
 
     # -- going out ---------------------------------------------------------------------------------
 
-    def bury_all(self, error: BaseException) -> None:
-        """What nobody has claimed, too, if nobody elsewhere is there to claim it."""
-        with self.locked():
-            left = dict(self._asked_for)
-            left |= {at: offer[1] for at, offer in self.offers.items()}
-            left |= {entry.position: entry for entry, _ in self.candidates}
-            self.keeper.unclaimed = [
-                letter_of(self._letter(left[at], error, 0)) for at in sorted(left)
-            ]
-            super().bury_all(error)
+    def leave_letters(self, error: BaseException) -> None:
+        """Keep dead letters of what nobody has claimed, for when nobody elsewhere can claim it."""
+        left = dict(self._asked_for)
+        left |= {at: offer[1] for at, offer in self.released.offers.items()}
+        left |= {entry.position: entry for entry, _ in self.candidates}
+        letter = self._settlement.letter
+        self.cursor.unclaimed = [letter_of(letter(left[at], error, 0)) for at in sorted(left)]
 
-    def _after_failure(self, parcel: Parcel, error: BaseException) -> None:
-        level = self.settings.level
-        untried = any(member not in parcel.tried for member in self._wanting(parcel))
-        final = not level.reliable or parcel.count >= self.settings.attempts
-        if untried or final or isinstance(error, Reject) or not self.others:
-            super()._after_failure(parcel, error)
-            return
-        # All here have tried: members elsewhere come next, at once unless a delay was asked for.
-        self.counts.retried += 1
-        delay = self._delay(parcel, error)
-        asked = isinstance(error, Nack) and error.delay is not None
-        due = self.services.clock.time() + delay if asked else 0.0
+    def hand_over(self, attempt: Attempt, delay: float, *, is_asked: bool) -> None:
+        """Let members elsewhere try what has failed here: at once, unless a delay was asked for."""
+        clock, level = self._services.clock, self._queue.settings.level
         self._handovers += 1
-        self._failed[parcel.entry.position] = self.services.clock.monotonic() + delay + GRACE
-        self.keeper.pass_on(parcel, due)
+        self.released.failed[attempt.entry.position] = clock.monotonic() + delay + GRACE
+        self.cursor.pass_on(attempt, clock.time() + delay if is_asked else 0.0)
         if level.order != "none":  # what comes after it goes where it goes
-            for later in self.backlog.clear():
-                if level.order == "total" or later.publisher == parcel.publisher:
-                    self.keeper.pass_on(later, 0.0)
+            for later in self._queue.backlog.clear():
+                if level.order == "total" or later.publisher == attempt.publisher:
+                    self.cursor.pass_on(later, 0.0)
                 else:
-                    self.backlog.append(later)
-        source: Any = self.services.source
-        self.services.timers.after(delay + GRACE, source.ring)
+                    self._queue.backlog.append(later)
+        source: Any = self._services.source
+        self._services.timers.after(delay + GRACE, source.ring)
 
-    def finish(self, consumer: Consumer, parcel: Parcel, outcome: object) -> Parcel | None:
-        """One has returned; claim more if there is nothing left for it."""
-        started = consumer.started
-        if started is not None:
-            took = self.services.clock.monotonic() - started
+    def measure(self, consumer: Consumer) -> None:
+        """Note how long a callback has taken that has just returned."""
+        if consumer.started is not None:
+            took = self._services.clock.monotonic() - consumer.started
             self._pace += (took - self._pace) / 4
-        following = super().finish(consumer, parcel, outcome)
+
+    def claim_for(self, following: Attempt | None) -> None:
+        """Claim more if nothing, or soon nothing, is left for a consumer that has returned."""
         if following is None or self._runs_short():
             self.claim_soon()
-        return following
 
     def _runs_short(self) -> bool:
         """Whether what is claimed will be handled before more could be."""
-        left = len(self.backlog) * self._pace / max(1, len(self.members))
+        left = len(self._queue.backlog) * self._pace / max(1, len(self._members.members))
         return left < self._claim_takes and bool(self.candidates) and not self._claiming
 
     def is_idle(self) -> bool:
-        """Whether nothing is left that could be handled here."""
-        if self.ended is not None or self.winding_down:
-            return super().is_idle()
-        waits = all(member.is_away() for member in self.members)
-        nothing = not self.candidates and not self.offers and self.behind is None
-        return super().is_idle() and not self._claiming and (waits or nothing)
+        """Whether nothing is left to be claimed here."""
+        waits = all(member.is_away() for member in self._members.consumers())
+        nothing = not self.candidates and not self.released.offers and self._queue.behind is None
+        return not self._claiming and (waits or nothing)
 
 
 class ClaimErrand(StoredProcedure[ClaimResult]):
@@ -392,7 +380,7 @@ class ClaimErrand(StoredProcedure[ClaimResult]):
     _unwanted: set[int]
     _count: int
 
-    def __init__(self, group: SharedGroup, bus: int, *, to_give: bool) -> None:
+    def __init__(self, group: GroupClaims, bus: int, *, to_give: bool) -> None:
         self._group, self._bus, self._to_give = group, bus, to_give
 
     def asked(self) -> ClaimRequest:
@@ -401,16 +389,16 @@ class ClaimErrand(StoredProcedure[ClaimResult]):
         self._wishes = wishes = group.wishes(to_give=self._to_give)
         takers = [(entry, group.has_takers(verdict)) for entry, verdict in wishes.candidates]
         self._unwanted = {entry.position for entry, has_takers in takers if not has_takers}
-        settled = group.keeper.unsaved()
+        settled = group.cursor.unsaved()
         self._count = len(settled)
         return ClaimRequest(
-            group.name,
+            group.mailbox.name,
             self._bus,
-            group.settings.level.order,
+            group.mailbox.queue.settings.level.order,
             wishes.room,
             settled,
             [offer[0] for offer in wishes.offers],
-            group.keeper.has_tried(),
+            group.cursor.has_tried(),
             [
                 Candidate(entry.position, entry.identity.publisher)
                 for entry, has_takers in takers
@@ -427,7 +415,7 @@ class ClaimErrand(StoredProcedure[ClaimResult]):
     def heard(self, reply: ClaimResult) -> None:
         """It is claimed for good."""
         if reply.is_member:
-            self._group.keeper.saved(self._count, reply.stale)
+            self._group.cursor.saved(self._count, reply.stale)
             passed = self._unwanted.union(reply.passed)
             self._group.looked_at(self._wishes.offers, passed, others=reply.others)
 
@@ -438,3 +426,39 @@ class ClaimErrand(StoredProcedure[ClaimResult]):
         got = [(flight, *wanted[flight.position]) for flight in reply.got]
         moved = bool(got or reply.passed or (reply.is_member and self._unwanted))
         return Claimed(got, moved, self._wishes.passes)
+
+
+def distributed_group(
+    name: str,
+    interest: Interest,
+    settings: Settings,
+    services: Services,
+    *,
+    store: Store,
+    bus: Callable[[], int],
+    position: Callable[[Mailbox], int],
+    floor: int,
+    doubt: int,
+) -> Mailbox:
+    """Return the mailbox of the members that a group over a store has in this process."""
+
+    def claims(mailbox: Mailbox) -> GroupClaims:
+        members = mailbox.members
+        assert isinstance(members, GroupMembers)
+        return GroupClaims(
+            mailbox,
+            members,
+            cursor,
+            store=store,
+            bus=bus,
+            position=lambda: position(mailbox),
+            floor=floor,
+        )
+
+    def looked() -> int:
+        assert mailbox.claims is not None
+        return mailbox.claims.looked()
+
+    cursor = ClaimCursor(name, store, services.clock, bus, looked, doubt=doubt)
+    mailbox = Mailbox(name, interest, settings, services, cursor=cursor, claims=claims)
+    return mailbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.delivery.cursors import TOKENS, StoreKeeper, letter_of
+from polycast.delivery.cursors import TOKENS, StoreCursor, letter_of
 from polycast.errors import NotSettledError
 from polycast.stores import GroupMember
 from polycast.stores.claims import (
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.delivery.dead_letters import DeadLetter, DeadLetters
-    from polycast.delivery.queue import Parcel
+    from polycast.delivery.queue import Attempt
     from polycast.stores import Flight, Letter, Store, StoredSubscription, Transaction
 
-__all__ = ["ClaimKeeper"]
+__all__ = ["ClaimCursor"]
 
 
 def _freed(claim: Flight, attempts: int, due: float) -> SettledClaim:
@@ -39,7 +39,7 @@ def _is_left(letter: Letter, kept: StoredSubscription, flights: dict[int, Flight
     return not flight.done and flight.holder is None
 
 
-class ClaimKeeper(StoreKeeper):
+class ClaimCursor(StoreCursor):
     """Settles claims. One that was taken away meanwhile is somebody else's, and is let be."""
 
     def __init__(
@@ -49,9 +49,11 @@ class ClaimKeeper(StoreKeeper):
         clock: Clock,
         bus: Callable[[], int],
         looked: Callable[[], int],
+        *,
+        doubt: int,
     ) -> None:
         super().__init__(name, store, clock, lambda: None)
-        self._bus, self._looked = bus, looked
+        self._bus, self._looked, self.doubt = bus, looked, doubt
         self._claims: dict[int, Flight] = {}
         self._attempts: dict[int, int] = {}  # of those that were tried again here
         self._settled_now: list[SettledClaim] = []
@@ -63,28 +65,28 @@ class ClaimKeeper(StoreKeeper):
         with self.lock:
             self._claims[flight.position] = flight
 
-    def fence(self, parcel: Parcel) -> int:
+    def fence(self, attempt: Attempt) -> int:
         """Whoever claims it later has a higher one."""
-        return parcel.claim * TOKENS
+        return attempt.claim * TOKENS
 
     def has_tried(self) -> bool:
         """Whether one that has been tried before is claimed here."""
         with self.lock:
             return any(each.attempts > 1 for each in self._claims.values())
 
-    def again(self, parcel: Parcel, delay: float) -> None:
+    def again(self, attempt: Attempt, delay: float) -> None:
         """It is tried again here; whoever has it next should know how often it was."""
         del delay
         with self.lock:
-            self._attempts[parcel.entry.position] = parcel.count
+            self._attempts[attempt.entry.position] = attempt.count
 
-    def abandon(self, parcel: Parcel) -> None:
+    def abandon(self, attempt: Attempt) -> None:
         """Whoever has it next should know that it was begun."""
-        self.again(parcel, 0.0)
+        self.again(attempt, 0.0)
 
-    def done(self, parcel: Parcel) -> None:
+    def done(self, attempt: Attempt) -> None:
         """Nobody needs to have it any more."""
-        self._settle(parcel.entry.position, None)
+        self._settle(attempt.entry.position, None)
 
     def buried(self, letter: DeadLetter, letters: DeadLetters) -> None:
         """Nobody needs to have it any more, and the letter says why."""
@@ -142,14 +144,14 @@ class ClaimKeeper(StoreKeeper):
             for each in claims:
                 self._claims.pop(each.position, None)
 
-    def pass_on(self, parcel: Parcel, due: float) -> None:
+    def pass_on(self, attempt: Attempt, due: float) -> None:
         """Somebody else may try it, not before some time."""
         with self.lock:
-            claim = self._claims.pop(parcel.entry.position, None)
-            self._attempts.pop(parcel.entry.position, None)
+            claim = self._claims.pop(attempt.entry.position, None)
+            self._attempts.pop(attempt.entry.position, None)
             if claim is None:
                 return
-            self._settled_now.append(_freed(claim, parcel.count, due))
+            self._settled_now.append(_freed(claim, attempt.count, due))
         self.save_soon()
 
     def _settle(self, position: int, letter: Letter | None) -> None:
@@ -185,11 +187,11 @@ class ClaimKeeper(StoreKeeper):
     def _save(self, tx: Transaction) -> None:
         Saving(self)(tx)
 
-    def confirm(self, action: str, parcel: Parcel | None = None) -> None:
+    def confirm(self, action: str, attempt: Attempt | None = None) -> None:
         """Wait until it is on disk; refuse if it was somebody else's by then."""
-        super().confirm(action, parcel)
+        super().confirm(action, attempt)
         with self.lock:
-            stale = parcel and (parcel.entry.position, parcel.claim) in self._stale
+            stale = attempt and (attempt.entry.position, attempt.claim) in self._stale
         if stale:
             why = "the event was given to another member, because this one was still for too long"
             raise NotSettledError(action, why=why)
@@ -200,15 +202,15 @@ class Saving(StoredProcedure[Stale]):
 
     can_wait = True  # who claims tells it, too
 
-    def __init__(self, keeper: ClaimKeeper) -> None:
-        self._keeper = keeper
+    def __init__(self, cursor: ClaimCursor) -> None:
+        self._cursor = cursor
         self._count = 0
 
     def asked(self) -> SettleRequest:
         """What the store has not been told yet."""
-        settled = self._keeper.unsaved()
+        settled = self._cursor.unsaved()
         self._count = len(settled)
-        return SettleRequest(self._keeper.name, settled)
+        return SettleRequest(self._cursor.name, settled)
 
     def needless(self, asked: SettleRequest) -> Stale | None:
         """Nothing, if all is written down."""
@@ -220,4 +222,4 @@ class Saving(StoredProcedure[Stale]):
 
     def heard(self, reply: Stale) -> None:
         """It is written down."""
-        self._keeper.saved(self._count, reply)
+        self._cursor.saved(self._count, reply)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.delivery import Nack
-from polycast.delivery.mailbox import Mailbox
+from polycast.delivery.queue import Attempt
 from polycast.errors.failures import FAILURES
 from polycast.metrics import Trials
 
@@ -15,26 +15,28 @@ if TYPE_CHECKING:
 
     from polycast.config import Settings
     from polycast.delivery.consumer import Consumer
-    from polycast.delivery.inbox import Services
-    from polycast.delivery.mailbox import Handed
-    from polycast.delivery.queue import Parcel
+    from polycast.delivery.mailbox import Mailbox
+    from polycast.delivery.worker import Handout
     from polycast.filters import Filter
     from polycast.matching import Interest
     from polycast.stores import Entry
 
-__all__ = ["Group"]
+__all__ = ["GroupMembers"]
 
 LOOKAHEAD = 64  # how far a free member looks past events that only others want
 _RANK = {"none": 0, "fifo": 1, "total": 2}
 
 
-class Group(Mailbox):
-    """A mailbox with several consumers. Each has an interest; the strictest level holds for all."""
+class GroupMembers:
+    """The members of a group in this process. The strictest level of any holds for all."""
 
-    def __init__(
-        self, name: str, interest: Interest, settings: Settings, services: Services
-    ) -> None:
-        super().__init__(name, interest, settings, services)
+    __slots__ = ("_active", "_mailbox", "_trials", "interest", "members")
+
+    sole = None
+    pulls = False
+
+    def __init__(self, mailbox: Mailbox, interest: Interest) -> None:
+        self._mailbox, self.interest = mailbox, interest
         self.members: dict[Consumer, Interest] = {}
         self._trials: dict[object, Trials] = {}  # of the filters of members that have failed
         self._active: Consumer | None = None  # under total order one goes on as long as it can
@@ -44,35 +46,14 @@ class Group(Mailbox):
         """What is subscribed to, in words."""
         return f"group {self.interest.group}"
 
-    @property
-    def inline(self) -> bool:
-        """Whether some member is called in the publisher's thread."""
-        return any(member.inline for member in self.members)
+    # -- what they want ----------------------------------------------------------------------------
 
     def interests(self) -> tuple[Interest, ...]:
         """What the members want; without members, what the group was made for."""
         return tuple(self.members.values()) or (self.interest,)
 
-    def attach(self, consumer: Consumer, settings: Settings) -> bool:
-        """One more member; False if the group is over."""
-        with self.locked():
-            if self.ended is not None:
-                return False
-            # Publishers look at the members without the lock, so the dict is never changed.
-            self.members = {**self.members, consumer: consumer.interest}
-            self.settings = _strictest(self.settings, settings)
-            return True
-
-    def detach(self, consumer: Consumer) -> None:
-        """One member less; what it has without being busy with it goes to the others."""
-        with self.locked():
-            consumer.detached = True
-            self.members = {c: i for c, i in self.members.items() if c is not consumer}
-            self._trials.pop(consumer, None)
-            self._give_up(consumer)
-
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
-        """Which members want an event: a tuple of them, empty if none does."""
+        """Return the test which members want an event: a tuple of them, empty if none does."""
         pairs = [
             (member, None if interest.where is None else interest.where.on(topic))
             for member, interest in self.members.items()
@@ -81,129 +62,154 @@ class Group(Mailbox):
         if not pairs and not self.members:
             pairs = [(self, self.interest.where)]  # type: ignore[list-item]  # nobody is here
 
-        def takers(event: Any) -> tuple[Consumer, ...]:
+        def wanting(event: Any) -> tuple[Consumer, ...]:
             return tuple(member for member, where in pairs if self._passes(member, where, event))
 
-        return takers
+        return wanting
 
     def counting(self, test: Callable[[Any], object]) -> Callable[[Any], object]:
-        """Who wants an event is counted already."""
+        """Return the test as it is: answers of members are counted already."""
         return test
 
     def _passes(self, member: object, where: Filter[Any] | None, event: Any) -> bool:
+        lock = self._mailbox.queue.locked
         try:
             passes = where is None or bool(where.function(event))
         except FAILURES as error:
-            self.unfit(error)
-            with self.locked():
+            self._mailbox.unfit(error)
+            with lock():
                 self._trials.setdefault(member, Trials()).fail(error)
             return False
         trials = self._trials.get(member)
         if trials is not None:
-            with self.locked():
+            with lock():
                 trials.work()
         return passes
 
     def vain(self) -> list[tuple[str, Trials]]:
         """The filters of members that fail each time of late; each has its own."""
-        with self.locked():
+        with self._mailbox.queue.locked():
             here: list[tuple[object, Interest]] = [*self.members.items(), (self, self.interest)]
             tried = [(interest, self._trials.get(member)) for member, interest in here]
         return [
-            (f"a member of {self.name}, to {interest.selector},", trials)
+            (f"a member of {self._mailbox.name}, to {interest.selector},", trials)
             for interest, trials in tried
             if trials is not None and trials.are_vain
         ]
 
-    def _parcel(self, entry: Entry, verdict: object) -> Parcel:
-        parcel = super()._parcel(entry, verdict)
-        parcel.takers = verdict if isinstance(verdict, tuple) else ()
-        return parcel
+    # -- who they are ------------------------------------------------------------------------------
 
-    def _hand_out(self) -> list[Handed]:
-        handed: list[Handed] = []
-        skipped: list[Parcel] = []
-        while self._free():
-            parcel = self._take()
-            if parcel is None:
+    @property
+    def inline(self) -> bool:
+        """Whether some member is called in the publisher's thread."""
+        return any(member.inline for member in self.members)
+
+    def consumers(self) -> tuple[Consumer, ...]:
+        """All members here."""
+        return tuple(self.members)
+
+    def waits(self) -> bool:
+        """Whether nobody here can be given anything for now."""
+        return all(member.paused for member in self.members)
+
+    def free(self) -> list[Consumer]:
+        """The members that can be given something now."""
+        return [member for member in self.members if not member.busy and not member.is_away()]
+
+    def is_free(self) -> bool:
+        """Whether some member can be given something."""
+        return bool(self.free())
+
+    def may_lose(self) -> bool:
+        """Whether an event loop that is closed may have taken an attempt with it."""
+        return any(member.may_lose for member in self.members)
+
+    def attach(self, consumer: Consumer, settings: Settings) -> Settings:
+        """Let one more member in."""
+        # Publishers look at the members without the lock, so the dict is never changed.
+        self.members = {**self.members, consumer: consumer.interest}
+        if self._mailbox.claims is not None:
+            self._mailbox.claims.released.reconsider()
+        return _strictest(self._mailbox.queue.settings, settings)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Go on without a member; what it has without being busy with it goes to the others."""
+        self.members = {
+            member: interest for member, interest in self.members.items() if member is not consumer
+        }
+        self._trials.pop(consumer, None)
+
+    # -- who gets what -----------------------------------------------------------------------------
+
+    def attempt(self, entry: Entry, verdict: object) -> Attempt:
+        """Return the first attempt to deliver an entry to one of those who want it."""
+        return Attempt(entry, verdict if isinstance(verdict, tuple) else ())
+
+    def assign(self) -> list[Handout]:
+        """Give each free member an event that it wants. The lock is held."""
+        mailbox = self._mailbox
+        handouts: list[Handout] = []
+        skipped: list[Attempt] = []
+        while self.free():
+            attempt = mailbox.worker.take()
+            if attempt is None:
                 break
-            member = self._choose(parcel)
+            member = self._choose(attempt)
             if member is not None:
-                handed.append(self._hand(member, parcel))
-            elif not self._is_wanted(parcel):
-                self._unwanted(parcel)
+                attempt.tried += (member,)
+                member.busy = True
+                mailbox.settlement.launch(member, attempt)
+                handouts.append((member, attempt))
+            elif not self.wanting(attempt) and self.interest.durable is None:
+                if mailbox.claims is None:
+                    mailbox.settlement.drop(attempt)  # all who wanted it have gone
+                else:
+                    mailbox.claims.cursor.pass_on(attempt, 0.0)  # members elsewhere may want it
             else:
-                skipped.append(parcel)
-                if self.settings.level.order != "none" or len(skipped) >= LOOKAHEAD:
+                skipped.append(attempt)
+                if mailbox.queue.settings.level.order != "none" or len(skipped) >= LOOKAHEAD:
                     break
-        self.backlog.merge(skipped)
-        return handed
+        mailbox.queue.backlog.merge(skipped)
+        return handouts
 
-    def _unwanted(self, parcel: Parcel) -> None:
-        """All who wanted it have gone."""
-        self.counts.dropped += 1
-        self.keeper.done(parcel)
-
-    def _hand(self, consumer: Consumer, parcel: Parcel) -> Handed:
-        parcel.tried += (consumer,)
-        return super()._hand(consumer, parcel)
-
-    def _may_hand_out(self) -> bool:
-        return bool(self._free())
-
-    def _free(self) -> list[Consumer]:
-        return [each for each in self.members if not each.busy and not each.is_away()]
-
-    def _wanting(self, parcel: Parcel) -> list[Consumer]:
+    def wanting(self, attempt: Attempt) -> list[Consumer]:
         """The members that want it; of a durable group, whose members are alike, all of them."""
-        wanting = [each for each in parcel.takers if each in self.members]
-        if not wanting and (not parcel.takers or self.interest.durable is not None):
+        wanting = [member for member in attempt.members if member in self.members]
+        if not wanting and (not attempt.members or self.interest.durable is not None):
             return list(self.members)
         return wanting
 
-    def _is_wanted(self, parcel: Parcel) -> bool:
-        return bool(self._wanting(parcel)) or self.interest.durable is not None
+    def is_untried(self, attempt: Attempt) -> bool:
+        """Whether some member that wants it has not had it."""
+        return any(member not in attempt.tried for member in self.wanting(attempt))
 
-    def _choose(self, parcel: Parcel) -> Consumer | None:
+    def _choose(self, attempt: Attempt) -> Consumer | None:
         """Least in flight, then longest idle; one who has failed with it only if all have."""
-        wanting = self._wanting(parcel)
-        fresh = [each for each in wanting if each not in parcel.tried] or wanting
-        free = [each for each in fresh if not each.busy and not each.is_away()]
+        wanting = self.wanting(attempt)
+        fresh = [member for member in wanting if member not in attempt.tried] or wanting
+        free = [member for member in fresh if not member.busy and not member.is_away()]
         if not free:
             return None
-        if self.settings.level.order == "total":
+        if self._mailbox.queue.settings.level.order == "total":
             if self._active not in free:
                 self._active = free[0]
             return self._active
-        return min(free, key=lambda each: (each.in_flight, each.idle_since))
+        return min(free, key=lambda member: (member.in_flight, member.idle_since))
 
-    def _delay(self, parcel: Parcel, error: BaseException) -> float:
+    def retry_delay(self, attempt: Attempt, error: BaseException, usual: float) -> float | None:
         """Somebody else can try at once; only if all have failed is there a wait."""
-        if isinstance(error, Nack) and error.delay is not None:
-            return error.delay
-        if any(member not in parcel.tried for member in self._wanting(parcel)):
-            return 0.0
-        parcel.tried = ()
-        return super()._delay(parcel, error)
-
-    def consumers(self) -> tuple[Consumer, ...]:
-        """Its members."""
-        return tuple(self.members)
-
-    def is_detached(self) -> bool:
-        """Whether it has no members."""
-        return not self.members
-
-    def is_idle(self) -> bool:
-        """Whether nothing is left that could be handled."""
-        if self.ended is not None:
-            return True
-        if self.winding_down:
-            return not self._begun()
-        waits = all(member.paused for member in self.members)
-        return not self.in_flight and not self.delayed and (waits or not self.backlog)
-
-    def _direct_call(self) -> None:
+        untried = self.is_untried(attempt)
+        is_asked = isinstance(error, Nack) and error.delay is not None
+        if is_asked:
+            delay = usual
+        elif untried:
+            delay = 0.0
+        else:
+            attempt.tried, delay = (), usual
+        claims = self._mailbox.claims
+        if claims is None or untried or not claims.others:
+            return delay
+        claims.hand_over(attempt, delay, is_asked=is_asked)
         return None
 
 

@@ -1,172 +1,228 @@
-"""What became of what was handed out: handled, tried again, or dead."""
+"""What became of each attempt: handled, redelivered, or a dead letter."""
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from polycast.delivery.consumer import EXPIRED
 from polycast.delivery.dead_letters import DeadLetter
 from polycast.delivery.delivery import Nack, Reject
-from polycast.delivery.inbox import Inbox
-from polycast.errors import NotSettledError, SubscriptionEndedError
-from polycast.locks import check_free
+from polycast.delivery.queue import Attempt
+from polycast.errors import SubscriptionEndedError
 from polycast.stores import Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from polycast.delivery.queue import Parcel
+    from polycast.delivery.bounded_queue import BoundedQueue
+    from polycast.delivery.consumer import Consumer
+    from polycast.delivery.cursors import Cursor
+    from polycast.delivery.services import Services
+    from polycast.metrics import Counts
     from polycast.stores import Entry
 
-__all__ = ["Ledger"]
+__all__ = ["Settlement"]
+
+_tokens = itertools.count(1)
 
 
-class Ledger(Inbox):
-    """An inbox that keeps account of each attempt."""
+class Settlement:
+    """The attempts in flight, and the outcome of each. The lock of the queue guards it."""
 
-    __slots__ = ()
+    __slots__ = (
+        *("_counts", "_name", "_queue", "_resume", "_retry", "_services", "cursor", "in_flight"),
+    )
 
-    def pump(self) -> None:
-        """Hand out what can be handed out."""
-
-    def pump_later(self) -> None:
-        """The same from a thread that must not run callbacks."""
-
-    def settle(
-        self, action: str, token: int, outcome: BaseException | None, *, confirm: bool = True
+    def __init__(
+        self,
+        name: str,
+        queue: BoundedQueue,
+        cursor: Cursor,
+        counts: Counts,
+        services: Services,
+        *,
+        retry: Callable[[Attempt, BaseException, float], float | None],
+        resume: Callable[[], None],
     ) -> None:
-        """An explicit answer to a delivery; with `confirm`, wait until it is kept."""
-        self.services.home.check(action)
-        check_free(action, self.lock)
-        with self.locked():
-            parcel = self._take_back(token)
-            if parcel is None:
-                why = "the delivery is settled already, was taken away, or its subscription ended"
-                raise NotSettledError(action, why=why)
-            if confirm:
-                self.keeper.postpone()
-            try:
-                self._apply(parcel, outcome)
-            finally:
-                if confirm:
-                    self.keeper.resume()
-        self.pump()
-        if confirm:
-            self.keeper.confirm(action, parcel)
+        self._name, self._queue, self.cursor = name, queue, cursor
+        self._counts, self._services = counts, services
+        self._retry, self._resume = retry, resume
+        self.in_flight: dict[int, Attempt] = {}  # by token
+
+    # -- into flight -------------------------------------------------------------------------------
+
+    def admit(self, entry: Entry, members: tuple[object, ...]) -> None:
+        """Queue an entry; one that cannot be decoded is a dead letter."""
+        attempt = Attempt(entry, members)
+        if isinstance(entry.event, Undecodable):
+            self.bury(attempt, entry.event.error)
+        else:
+            self._queue.append(attempt)
+
+    def launch(self, consumer: Consumer, attempt: Attempt) -> None:
+        """Put an attempt in flight."""
+        attempt.count += 1
+        attempt.begun = False
+        attempt.token = token = self.cursor.fence(attempt) + next(_tokens)
+        attempt.consumer = consumer
+        self.in_flight[token] = attempt
+        consumer.in_flight += 1
+        limit = self._queue.settings.ack_timeout
+        if limit is not None:
+            attempt.timer = self._services.timers.after(limit, lambda: self._overdue(token))
+
+    def land(self, token: int) -> Attempt | None:
+        """Take an attempt out of flight; None if it is not in flight any more."""
+        attempt = self.in_flight.pop(token, None)
+        if attempt is not None:
+            attempt.consumer.in_flight -= 1
+            if attempt.timer is not None:
+                attempt.timer.cancel()
+        return attempt
+
+    def requeue(self, token: int) -> None:
+        """Let somebody else have what was handed out, and not begun or not answered."""
+        attempt = self.land(token)
+        if attempt is not None:
+            self._queue.backlog.put_back(attempt.following())
+
+    def requeue_of(self, consumer: Consumer | None) -> None:
+        """Let somebody else have all that one consumer, or anyone, has in flight."""
+        held = [
+            token
+            for token, attempt in self.in_flight.items()
+            if consumer is None or attempt.consumer is consumer
+        ]
+        for token in sorted(held, reverse=True):
+            self.requeue(token)
+
+    def close_fast_path(self) -> None:
+        """Keep account of each attempt from now on; what its consumer is busy with is in flight."""
+        fast = self._queue.fast
+        if fast is None:
+            return
+        consumer, fast.consumer = fast.consumer, None
+        if consumer is not None and consumer.entry is not None:
+            attempt = consumer.launched = Attempt(consumer.entry)
+            consumer.entry = None
+            self.launch(consumer, attempt)
+            attempt.begun = True
+        # What a publisher adds just after it was closed is found here later.
+        while fast.arrivals:
+            self._queue.append(Attempt(fast.arrivals.popleft()))
+
+    # -- outcomes ----------------------------------------------------------------------------------
+
+    def apply(self, attempt: Attempt, outcome: object) -> None:
+        """Count the outcome of an attempt, and try again or bury it. The lock is held."""
+        if outcome is None:
+            self._counts.delivered += 1
+            self.cursor.done(attempt)
+        elif outcome is EXPIRED:
+            self._counts.expired += 1
+            self.cursor.done(attempt)
+        elif self._queue.ended is None:
+            assert isinstance(outcome, BaseException)
+            self._counts.failed += 1
+            self._fail(attempt, outcome)
+
+    def _fail(self, attempt: Attempt, error: BaseException) -> None:
+        settings = self._queue.settings
+        if not settings.level.reliable:
+            self.drop(attempt)
+        elif isinstance(error, Reject) or attempt.count >= settings.attempts:
+            self.bury(attempt, error)
+        else:
+            self._counts.retried += 1
+            following = attempt.following()
+            asked = error.delay if isinstance(error, Nack) else None
+            usual = settings.retry_delay(following.count) if asked is None else asked
+            delay = self._retry(following, error, usual)
+            if delay is not None:
+                self.redeliver(following, delay)
+
+    def drop(self, attempt: Attempt) -> None:
+        """Count it as lost."""
+        self._counts.dropped += 1
+        self.cursor.done(attempt)
+
+    def redeliver(self, attempt: Attempt, delay: float) -> None:
+        """Queue an attempt after a delay, and keep account of that."""
+        self.cursor.again(attempt, delay)
+        self.postpone(attempt, delay)
+
+    def postpone(self, attempt: Attempt, delay: float) -> None:
+        """Queue an attempt after a delay."""
+        self._queue.delayed[attempt] = None
+        self._services.timers.after(delay, lambda: self._due(attempt))
+
+    def _due(self, attempt: Attempt) -> None:
+        queue = self._queue
+        with queue.locked():
+            if attempt not in queue.delayed:
+                return
+            del queue.delayed[attempt]
+            queue.backlog.put_back(attempt)
+        self._resume()
 
     def _overdue(self, token: int) -> None:
-        limit = self.settings.ack_timeout
-        with self.locked():
-            parcel = self._take_back(token)
-            if parcel is None:
+        limit = self._queue.settings.ack_timeout
+        with self._queue.locked():
+            attempt = self.land(token)
+            if attempt is None:
                 return
-            self._apply(parcel, TimeoutError(f"not acknowledged within {limit:g} s"))
-        self.pump_later()
+            self.apply(attempt, TimeoutError(f"not acknowledged within {limit:g} s"))
+        self._resume()
 
-    def _take_back(self, token: int) -> Parcel | None:
-        """It is in flight no more."""
-        parcel = self.in_flight.pop(token, None)
-        if parcel is not None:
-            parcel.holder.in_flight -= 1
-            if parcel.timer is not None:
-                parcel.timer.cancel()
-        return parcel
-
-    def _return_to_backlog(self, token: int) -> None:
-        """It was handed out and not begun, or not answered: somebody else may have it."""
-        parcel = self._take_back(token)
-        if parcel is not None:
-            self.backlog.put_back(parcel.anew())
-
-    def _apply(self, parcel: Parcel, outcome: object) -> None:
-        """Count, try again, or bury. The lock is held."""
-        if outcome is None:
-            self.counts.delivered += 1
-            self.keeper.done(parcel)
-        elif outcome is EXPIRED:
-            self.counts.expired += 1
-            self.keeper.done(parcel)
-        elif self.ended is None:
-            assert isinstance(outcome, BaseException)
-            self.counts.failed += 1
-            self._after_failure(parcel, outcome)
-
-    def _after_failure(self, parcel: Parcel, error: BaseException) -> None:
-        if not self.settings.level.reliable:
-            self.counts.dropped += 1
-            self.keeper.done(parcel)
-        elif isinstance(error, Reject) or parcel.count >= self.settings.attempts:
-            self._bury(parcel, error)
-        else:
-            self.counts.retried += 1
-            again = parcel.anew()
-            self._try_again(again, self._delay(again, error))
-
-    def _try_again(self, parcel: Parcel, delay: float) -> None:
-        """Put it into the backlog after a while."""
-        self.delayed[parcel] = None
-        self.keeper.again(parcel, delay)
-        self.services.timers.after(delay, lambda: self._ready_again(parcel))
-
-    def _delay(self, parcel: Parcel, error: BaseException) -> float:
-        if isinstance(error, Nack) and error.delay is not None:
-            return error.delay
-        return self.settings.retry_delay(parcel.count)
-
-    def _ready_again(self, parcel: Parcel) -> None:
-        with self.locked():
-            if parcel not in self.delayed:
-                return
-            del self.delayed[parcel]
-            self.backlog.put_back(parcel)
-        self.pump_later()
-
-    def take_up(self, flights: Iterable[tuple[Entry, object, int, float]]) -> None:
-        """Go on with what was under way elsewhere: entry, verdict, attempts so far, delay."""
-        with self.locked():
+    def take_over(self, flights: Iterable[tuple[Entry, int, float]]) -> None:
+        """Go on with what was in flight elsewhere: entry, attempts so far, delay."""
+        with self._queue.locked():
             ready = []
-            for entry, verdict, attempts, delay in flights:
-                parcel = self._parcel(entry, verdict)
-                parcel.count, parcel.prior, parcel.begun = attempts, True, True
-                self.publishers[parcel.publisher] = None
-                self.keeper.took(parcel)
-                if isinstance(entry.event, Undecodable):
-                    self._bury(parcel, entry.event.error)
-                elif attempts >= self.settings.attempts:
-                    self._bury(parcel, ProcessLookupError("whoever had it died each time"))
-                elif delay > 0:
-                    self._try_again(parcel, delay)
+            for entry, attempts, delay in flights:
+                attempt = Attempt(entry, count=attempts, prior=True, begun=True)
+                self._queue.publishers[attempt.publisher] = None
+                self.cursor.took(attempt)
+                if self.is_hopeless(attempt, is_last=attempts >= self._queue.settings.attempts):
+                    continue
+                if delay > 0:
+                    self.redeliver(attempt, delay)
                 else:
-                    ready.append(parcel)
-            self.backlog.merge(ready)
+                    ready.append(attempt)
+            self._queue.backlog.merge(ready)
 
-    def _bury(self, parcel: Parcel, error: BaseException) -> None:
-        self.counts.dead += 1
-        letter = self._letter(parcel.entry, error, parcel.count)
-        self.keeper.buried(letter, self.services.dead_letters)
+    # -- dead letters ------------------------------------------------------------------------------
 
-    def _letter(self, entry: Entry, error: BaseException, attempts: int) -> DeadLetter:
+    def is_hopeless(self, attempt: Attempt, *, is_last: bool) -> bool:
+        """Bury an attempt that cannot be decoded, or has killed whoever had it; whether it was."""
+        event = attempt.entry.event
+        if isinstance(event, Undecodable):
+            self.bury(attempt, event.error)
+        elif is_last:
+            self.bury(attempt, ProcessLookupError("whoever had it died each time"))
+        else:
+            return False
+        return True
+
+    def bury(self, attempt: Attempt, error: BaseException) -> None:
+        """Make a dead letter of an attempt. The lock is held."""
+        self._counts.dead += 1
+        letter = self.letter(attempt.entry, error, attempt.count)
+        self.cursor.buried(letter, self._services.dead_letters)
+
+    def letter(self, entry: Entry, error: BaseException, attempts: int) -> DeadLetter:
+        """Return the dead letter of an entry."""
         reason = str(error) or type(error).__name__
         if not isinstance(error, Reject | Nack | SubscriptionEndedError):
             reason = f"{type(error).__name__}: {error}"
-        now = self.services.clock.time()
-        return DeadLetter(entry, self.name, reason, error, attempts, now)
+        now = self._services.clock.time()
+        return DeadLetter(entry, self._name, reason, error, attempts, now)
 
-    def bury_all(self, error: BaseException) -> None:
-        """All that is not handled goes to the dead letters."""
-        with self.locked():
-            for parcel in self._surrender():
-                self._bury(parcel, error)
-
-    def surrender(self, why: SubscriptionEndedError) -> list[Parcel]:
-        """Give away all that is not handled, as it stands in the log, and take nothing more."""
-        with self.locked():
-            self.ended = why
-            return [parcel.anew() for parcel in self._surrender()]
-
-    def _surrender(self) -> list[Parcel]:
-        flying = [self._take_back(token) for token in list(self.in_flight)]
-        left = [parcel for parcel in flying if parcel is not None]
-        left += [*self.delayed, *self.backlog.clear()]
-        self.delayed.clear()
-        return sorted(left, key=lambda parcel: parcel.entry.position)
+    def clear(self) -> list[Attempt]:
+        """Take out all that is in flight or waits, as it stands in the log. The lock is held."""
+        self.close_fast_path()
+        flying = [self.land(token) for token in list(self.in_flight)]
+        left = [attempt for attempt in flying if attempt is not None]
+        left += [*self._queue.delayed, *self._queue.backlog.clear()]
+        self._queue.delayed.clear()
+        return sorted(left, key=lambda attempt: attempt.entry.position)

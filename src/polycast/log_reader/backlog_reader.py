@@ -10,7 +10,7 @@ from polycast.log_reader.log_pages import PAGE_RECORDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.delivery import Inbox, Mailbox
+    from polycast.delivery import Mailbox
     from polycast.log_reader.event_selection import EventSelection, Wanted
     from polycast.log_reader.log_pages import LogPages
     from polycast.log_reader.remote_interests import RemoteInterests
@@ -38,10 +38,10 @@ class BacklogReader:
         self._lock = router.dispatcher.runtime.rlock()
         self._lagging: dict[Mailbox, None] = {}
 
-    def add(self, mailbox: Inbox) -> None:
+    def add(self, mailbox: Mailbox) -> None:
         """Read for a mailbox that has room for what it is behind."""
         with self._lock:
-            self._lagging[mailbox] = None  # type: ignore[index]
+            self._lagging[mailbox] = None
 
     # -- in the thread of the log reader -----------------------------------------------------------
 
@@ -52,8 +52,8 @@ class BacklogReader:
             if mailbox is None:
                 return False
             del self._lagging[mailbox]
-        start, route = mailbox.behind, mailbox.route
-        room = min(mailbox.room(), PAGE_RECORDS)
+        start, route = mailbox.queue.behind, mailbox.route
+        room = min(mailbox.state.room(), PAGE_RECORDS)
         if start is None or mailbox.ended is not None:
             self._selection.forget(mailbox)
         elif room > 0:
@@ -63,11 +63,11 @@ class BacklogReader:
                 self.add(mailbox)
                 raise
             if mailbox.route is route:  # else what was read may be for another line
-                mailbox.catch_up(wanted, upto, self._live(mailbox))
+                mailbox.state.catch_up(wanted, upto, self._live(mailbox))
                 mailbox.wake()
-            if mailbox.behind is None:
+            if mailbox.queue.behind is None:
                 self._selection.forget(mailbox)
-            elif mailbox.room() > 0:
+            elif mailbox.state.room() > 0:
                 self.add(mailbox)
         with self._lock:
             return bool(self._lagging)

@@ -65,11 +65,17 @@ class History:
 
         One that succeeds another takes over what that had not handled, and what it did not want.
         """
-        before = mailbox.succeeds
+        before = mailbox.state.succeeds
         if before is None:
             return [] if start is None or self._log is None else self._log.read(start=start)
-        waiting = [parcel.entry for parcel in before.surrender(TakenOverError(before.title))]
-        place = before.place if before.is_detached() else self._dispatcher.newest() + 1
+        waiting = [
+            attempt.entry for attempt in before.state.surrender(TakenOverError(before.title))
+        ]
+        place = (
+            before.state.left_at
+            if not before.members.consumers()
+            else self._dispatcher.newest() + 1
+        )
         logged = [] if self._log is None else self._log.read(start=place)
         known = {entry.position: entry for entry in [*waiting, *logged]}
         return [known[position] for position in sorted(known)]

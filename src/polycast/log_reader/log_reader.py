@@ -17,7 +17,7 @@ from polycast.stores import LogPage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.delivery import Inbox, Mailbox
+    from polycast.delivery import Mailbox
     from polycast.routing import RecordRouter
     from polycast.stores import Store, StoredRoute
 
@@ -80,7 +80,7 @@ class LogReader:
 
         def begin_here(position: int) -> None:
             begin(position)
-            mailbox.go_live(max(position, start))
+            mailbox.queue.go_live(max(position, start))
 
         self._dispatcher.add(mailbox, begin_here)
 
@@ -91,26 +91,26 @@ class LogReader:
 
     def move(self, mailbox: Mailbox, route: StoredRoute | None) -> None:
         """Follow the pipeline for a mailbox, or the log again. In the reader's thread."""
-        mailbox.fall_behind(self.position_of(mailbox))
+        mailbox.queue.fall_behind(self.position_of(mailbox))
         self._dispatcher.remove(mailbox)
         self.leave(mailbox)
         mailbox.route = route
         self.join(mailbox, lambda position: None)
         self.behind(mailbox)
 
-    def behind(self, mailbox: Inbox) -> None:
+    def behind(self, mailbox: Mailbox) -> None:
         """Read for a mailbox that is behind, and has room."""
         self._backlog.add(mailbox)
         self._bell.set()
 
-    def position_of(self, mailbox: Inbox) -> int:
+    def position_of(self, mailbox: Mailbox) -> int:
         """Return the position before which all has been looked at for a mailbox."""
         # Before it is asked whether it is behind: it may fall behind at that very place.
         front = self._router.routed if mailbox.route is None else self.routed.front
-        behind = mailbox.behind
-        if mailbox.stopped_at is not None:
-            return mailbox.stopped_at
-        return max(front, mailbox.waits_for) if behind is None else behind
+        behind = mailbox.queue.behind
+        if mailbox.queue.stopped_at is not None:
+            return mailbox.queue.stopped_at
+        return max(front, mailbox.queue.waits_for) if behind is None else behind
 
     def close(self, timeout: float = 0.5) -> None:
         """Read no more."""

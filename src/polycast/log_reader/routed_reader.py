@@ -57,7 +57,7 @@ class RoutedReader:
             if not self._boxes:  # nobody has looked at what was routed before
                 with self._store.view() as view:
                     self.front = max(self.front, view.routed().high)
-            mailbox.go_live(max(self.front, self._claimed, start))
+            mailbox.queue.go_live(max(self.front, self._claimed, start))
             self._boxes[number] = mailbox
 
     def leave(self, mailbox: Mailbox) -> None:
@@ -99,8 +99,8 @@ class RoutedReader:
     def _leave_to_mailboxes(self, routed_range: RoutedRange) -> None:
         """Nobody knows the recipients: each mailbox has to read the range for itself."""
         for mailbox in self._claim(routed_range.high).values():
-            if mailbox.behind is None and mailbox.waits_for < routed_range.high:
-                mailbox.fall_behind(self.front)
+            if mailbox.queue.behind is None and mailbox.queue.waits_for < routed_range.high:
+                mailbox.queue.fall_behind(self.front)
                 self._fallen_behind(mailbox)
         self._advance(routed_range.high)
 

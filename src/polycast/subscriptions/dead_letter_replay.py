@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from polycast.delivery import StoreKeeper
+from polycast.delivery import StoreCursor
 from polycast.errors import NotSerialisableError
 from polycast.routing.translation import TranslationFailed, context_of_letter, reason_of
 
@@ -45,8 +45,8 @@ class DeadLetterReplay:
         taken: dict[int, DeadLetter] = {}
         for mailbox, mine in meant.items():
             wanted = self._history.wanted(mailbox, [entry for _, entry in mine.values()])
-            mailbox.prefill(wanted)
-            mailbox.pump()
+            mailbox.state.prefill(wanted)
+            mailbox.worker.pump()
             taken.update((id(mine[id(entry)][0]), mine[id(entry)][0]) for entry, _ in wanted)
         return list(taken.values()), [stay[key] for key in stay if key not in taken]
 
@@ -82,7 +82,7 @@ class DeadLetterReplay:
             for box in self._mailboxes
             if (box.interest.context == context) is has_left
             and box.interest.start <= letter.position
-            and (has_left or box.behind is None or box.behind > letter.position)
+            and (has_left or box.queue.behind is None or box.queue.behind > letter.position)
             and box.ended is None
-            and not isinstance(box.keeper, StoreKeeper)
+            and not isinstance(box.cursor, StoreCursor)
         ]

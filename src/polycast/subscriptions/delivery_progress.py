@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from polycast.delivery import StoreKeeper
+from polycast.delivery import StoreCursor
 from polycast.errors import NotSettledError, StoreClosedError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.routing.explanation import asked_by_descriptions
@@ -124,9 +124,9 @@ class StoreProgress:
         self._settle_contexts()
         self._letters.settle()
         for mailbox in self._mailboxes:
-            if isinstance(mailbox.keeper, StoreKeeper) and mailbox.ended is None:
+            if isinstance(mailbox.cursor, StoreCursor) and mailbox.ended is None:
                 with suppress(NotSettledError):  # who was taken over has nothing to save
-                    mailbox.keeper.confirm("flush()")
+                    mailbox.cursor.confirm("flush()")
 
     def wait_until_brought(self, position: int) -> None:
         """Return when all up to a position has been brought to its subscriptions here."""

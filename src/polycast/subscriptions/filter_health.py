@@ -30,7 +30,7 @@ MOST = 20_000  # answers of filters that are asked for
 def vain_filters(store: Store, router: RecordRouter, boxes: Iterable[Mailbox]) -> Iterator[str]:
     """Which of those that a broker or the pipeline asks failed for all events of late."""
     afar = [box for box in boxes if store.is_remote or box.route is not None]
-    silent = [box for box in afar if not box.vain()]  # of the others it is known here
+    silent = [box for box in afar if not box.members.vain()]  # of the others it is known here
     parts = [(box, interest, part) for box in silent for interest, part in _parts(box)]
     if not parts:
         return

@@ -138,12 +138,18 @@ def health_of(
 
 
 def _subscription(mailbox: Mailbox) -> SubscriptionHealth:
-    state = "paused" if mailbox.paused else "detached" if mailbox.is_detached() else "active"
+    state = (
+        "paused"
+        if mailbox.queue.paused
+        else "detached"
+        if not mailbox.members.consumers()
+        else "active"
+    )
     return SubscriptionHealth(
         mailbox.name,
         state,
-        len(mailbox.backlog),
-        len(mailbox.in_flight) + len(mailbox.delayed),
+        len(mailbox.queue),
+        mailbox.state.under_way(),
         mailbox.counts,
         "direct" if mailbox.route is None else "spark",
         mailbox.interest.context,
@@ -153,7 +159,7 @@ def _subscription(mailbox: Mailbox) -> SubscriptionHealth:
 def _stuck(mailboxes: list[Mailbox], services: Services) -> Iterator[StuckCallback]:
     """Callbacks that began too long ago (READY 4.5); in line nobody watches."""
     now = services.clock.monotonic()
-    for consumer in (consumer for mailbox in mailboxes for consumer in mailbox.consumers()):
+    for consumer in (consumer for mailbox in mailboxes for consumer in mailbox.members.consumers()):
         since = None if consumer.inline else consumer.started
         if since is not None and now - since >= services.pool.stuck_timeout:
             yield StuckCallback(consumer.title, now - since)
@@ -187,14 +193,14 @@ def _mailbox_problems(cut_off: Iterable[Mailbox], mailboxes: list[Mailbox]) -> I
     for mailbox in cut_off:
         yield f"{mailbox.name} was cut off: its queue was full"
     for mailbox in mailboxes:
-        waiting, queue = len(mailbox.backlog), mailbox.settings.queue
+        waiting, queue = len(mailbox.queue), mailbox.queue.settings.queue
         if waiting >= 0.8 * queue:
             yield f"{waiting} events wait for {mailbox.name}, which keeps up to {queue}"
     for mailbox in mailboxes:
         if mailbox.counts.dropped:
             yield f"{mailbox.name} lost {mailbox.counts.dropped} events"
     for mailbox in mailboxes:
-        for name, trials in mailbox.vain():
+        for name, trials in mailbox.members.vain():
             yield f"the filter of {name} fails, so it gets nothing: {trials}"
 
 

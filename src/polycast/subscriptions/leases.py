@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.delivery import CursorKeeper
+from polycast.delivery import DurableCursor
 from polycast.matching import Definition
 from polycast.stores.deadlines import wall_offset
-from polycast.subscriptions.mailbox_table import keeper_of
+from polycast.subscriptions.mailbox_table import cursor_of
 
 if TYPE_CHECKING:
     from polycast.config import Clock
@@ -35,8 +35,8 @@ class StoredLeases:
         mailbox, until = consumer.mailbox, self._clock.time() + lease
 
         def save(tx: Transaction) -> None:
-            kept, keeper = tx.subscription(mailbox.name), mailbox.keeper
-            if isinstance(keeper, CursorKeeper) and kept and kept.token == keeper.number:
+            kept, cursor = tx.subscription(mailbox.name), mailbox.cursor
+            if isinstance(cursor, DurableCursor) and kept and kept.token == cursor.number:
                 definition = replace(Definition.decoded(kept.definition), lease=lease)
                 kept = replace(kept, definition=definition.encoded(), lease=until)
                 tx.save(kept)
@@ -47,19 +47,21 @@ class StoredLeases:
 
     def follow_clock(self) -> None:
         """Write deadlines anew after the wall clock was set: they end when they would have."""
-        held = [(mailbox, keeper) for mailbox in self._mailboxes if (keeper := keeper_of(mailbox))]
-        for _, keeper in held:
-            keeper.clock_stepped()
+        held = [(mailbox, cursor) for mailbox in self._mailboxes if (cursor := cursor_of(mailbox))]
+        for _, cursor in held:
+            cursor.clock_stepped()
         leased = [
-            (mailbox, keeper.number) for mailbox, keeper in held if mailbox.lease_until is not None
+            (mailbox, cursor.number)
+            for mailbox, cursor in held
+            if mailbox.state.lease.until is not None
         ]
 
         def save(tx: Transaction) -> None:
             offset = wall_offset(self._clock)
             for mailbox, number in leased:
                 kept = tx.subscription(mailbox.name)
-                if kept and kept.token == number and mailbox.lease_until is not None:
-                    kept = replace(kept, lease=mailbox.lease_until + offset)
+                if kept and kept.token == number and mailbox.state.lease.until is not None:
+                    kept = replace(kept, lease=mailbox.state.lease.until + offset)
                     tx.save(kept)
                     self._detector.moved(kept)
 

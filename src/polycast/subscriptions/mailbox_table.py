@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
-from polycast.delivery import CursorKeeper, Group, StoreKeeper
+from polycast.delivery import DurableCursor, StoreCursor
 from polycast.errors import BadOptionError, CutOffError, DurableChangedError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.routing import Dispatcher
 
-__all__ = ["MailboxTable", "is_kept", "keeper_of"]
+__all__ = ["MailboxTable", "cursor_of", "is_kept"]
 
 
 class MailboxTable:
@@ -30,7 +30,7 @@ class MailboxTable:
         self.lock = dispatcher.runtime.rlock()
         self._numbers = itertools.count(1)
         self._by_name: dict[str, Mailbox] = {}
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, Mailbox] = {}
         self._durables: dict[str, Mailbox] = {}
         self.cut_off: deque[Mailbox] = deque(maxlen=100)
 
@@ -81,7 +81,7 @@ class MailboxTable:
         self._by_name[mailbox.name] = mailbox
         if interest.durable is not None:
             self._durables[interest.durable] = mailbox
-        if isinstance(mailbox, Group) and interest.group is not None:
+        if interest.group is not None:
             self._groups[interest.group] = mailbox
 
     def remove(self, mailbox: Mailbox) -> None:
@@ -102,9 +102,9 @@ class MailboxTable:
         """Detach a consumer from its mailbox; return how many are left there."""
         mailbox = consumer.mailbox
         with self.lock:
-            mailbox.detach(consumer)
-            mailbox.refresh()
-            left = len(mailbox.consumers())
+            mailbox.state.detach(consumer)
+            mailbox.state.refresh()
+            left = len(mailbox.members.consumers())
             if left or mailbox.interest.durable is not None:
                 self._dispatcher.change(mailbox)
         return left
@@ -112,10 +112,10 @@ class MailboxTable:
 
 def is_kept(mailbox: Mailbox) -> bool:
     """Whether a store knows a mailbox, and it has not ended."""
-    return isinstance(mailbox.keeper, StoreKeeper) and mailbox.ended is None
+    return isinstance(mailbox.cursor, StoreCursor) and mailbox.ended is None
 
 
-def keeper_of(mailbox: Mailbox) -> CursorKeeper | None:
+def cursor_of(mailbox: Mailbox) -> DurableCursor | None:
     """Return what keeps the cursor of a durable subscription with one consumer."""
-    keeper = mailbox.keeper
-    return keeper if is_kept(mailbox) and isinstance(keeper, CursorKeeper) else None
+    cursor = mailbox.cursor
+    return cursor if is_kept(mailbox) and isinstance(cursor, DurableCursor) else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.delivery import Group, Mailbox
-from polycast.errors import BadOptionError, HistoryGoneError, TakenOverError
+from polycast.delivery import Mailbox
+from polycast.errors import BadOptionError, HistoryGoneError
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -49,15 +49,13 @@ class MemoryBackend:
     def create(self, request: SubscribeRequest) -> Mailbox:
         """Make a mailbox; one with a new definition takes over the place of its durable name."""
         interest = request.interest
-        kind = Mailbox if interest.group is None else Group
         name = self._mailboxes.new_name(interest)
-        mailbox = kind(name, interest, request.settings, self._services)
+        mailbox = Mailbox(name, interest, request.settings, self._services)
         before = self._mailboxes.durable(interest.durable)
         if before is not None:
-            for consumer in before.consumers():
-                consumer.ended = TakenOverError(before.title)
-            mailbox.succeeds = before
-            mailbox.held = True
+            before.state.supersede()
+            mailbox.state.succeeds = before
+            mailbox.queue.held = True
         self._mailboxes.add(mailbox)
         return mailbox
 
@@ -67,10 +65,12 @@ class MemoryBackend:
 
         def begin(position: int) -> None:
             start = None
-            if mailbox.succeeds is None:
+            if mailbox.state.succeeds is None:
                 start = self._history.start_of(request.since)
-            mailbox.held = mailbox.held or start is not None
-            mailbox.waits_for = start if start is not None and start > position else 0
+            mailbox.state.hold_until(
+                start if start is not None and start > position else 0,
+                history=start is not None,
+            )
             first = position if start is None else start
             same = consumer.interest is mailbox.interest
             mailbox.interest = mailbox.interest.starting(first)
@@ -82,9 +82,9 @@ class MemoryBackend:
         except HistoryGoneError:
             self.drop(mailbox)
             raise
-        mailbox.refresh()
-        if mailbox.succeeds is not None:
-            before, mailbox.succeeds = mailbox.succeeds, None
+        mailbox.state.refresh()
+        if mailbox.state.succeeds is not None:
+            before, mailbox.state.succeeds = mailbox.state.succeeds, None
             self._dispatcher.remove(before)
         return entries
 
@@ -94,14 +94,14 @@ class MemoryBackend:
 
     def begun(self, mailbox: Mailbox, entries: list[Entry]) -> None:
         """Give a mailbox its history. Nothing is locked, so filters of users may run."""
-        if entries or mailbox.held:
-            mailbox.prefill(self._history.wanted(mailbox, entries))
+        if entries or mailbox.queue.held:
+            mailbox.state.prefill(self._history.wanted(mailbox, entries))
 
     def detach(self, consumer: Consumer) -> None:
         """Detach a consumer; its durable name keeps its place."""
-        consumer.mailbox.place = self._dispatcher.newest() + 1
+        consumer.mailbox.state.left_at = self._dispatcher.newest() + 1
         if self._mailboxes.leave(consumer):
-            consumer.mailbox.pump()
+            consumer.mailbox.worker.pump()
 
     def drop(self, mailbox: Mailbox) -> None:
         """Remove a mailbox from this process."""

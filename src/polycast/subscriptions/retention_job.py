@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from polycast.delivery import SharedGroup
 from polycast.delivery.cursors import Fenced
 from polycast.errors import PolycastError
 from polycast.plain_text import log_of
 from polycast.stores import pins, retain, retention_of
 from polycast.stores.deadlines import AgeClock
-from polycast.subscriptions.mailbox_table import is_kept, keeper_of
+from polycast.subscriptions.mailbox_table import cursor_of, is_kept
 
 if TYPE_CHECKING:
     from polycast.delivery import Services, Timer
@@ -58,17 +57,15 @@ class RetentionJob:
     def _save_cursors(self) -> None:
         """Tell the store how far those have come who got nothing: they hold nothing back."""
         groups = [
-            mailbox
-            for mailbox in self._mailboxes
-            if isinstance(mailbox, SharedGroup) and is_kept(mailbox)
+            mailbox.claims for mailbox in self._mailboxes if mailbox.claims and is_kept(mailbox)
         ]
-        keepers = [keeper for mailbox in self._mailboxes if (keeper := keeper_of(mailbox))]
-        moved = [keeper for keeper in keepers if keeper.has_moved()]
+        cursors = [cursor for mailbox in self._mailboxes if (cursor := cursor_of(mailbox))]
+        moved = [cursor for cursor in cursors if cursor.has_moved()]
 
         def save(tx: Transaction) -> None:
-            for keeper in moved:
+            for cursor in moved:
                 with suppress(Fenced):  # it is seen elsewhere that somebody has taken over
-                    keeper.save(tx)
+                    cursor.save(tx)
             for group in groups:
                 group.move_on(tx)
 

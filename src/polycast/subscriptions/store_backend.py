@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery import CursorKeeper, Mailbox, SharedGroup, StoreKeeper
+from polycast.delivery import DurableCursor, GroupClaims, Mailbox, StoreCursor, distributed_group
 from polycast.errors import (
     BadOptionError,
     CutOffError,
@@ -58,7 +58,7 @@ class StoreBackend:
         self._heartbeat, self._services, self._mailboxes = heartbeat, services, mailboxes
         self.keep_lease = leases.keep
         self.last_change = -1  # the revision at which somebody here may have changed engines
-        self.groups: dict[SharedGroup, AttachRequest] = {}  # how the groups here were joined
+        self.groups: dict[GroupClaims, AttachRequest] = {}  # how the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline
 
     def locks(self) -> list[Any]:
@@ -66,9 +66,9 @@ class StoreBackend:
         durables = self._mailboxes.durables()
         if not durables and not self.groups:
             return []
-        boxes = [*durables, *self.groups]
-        keepers = [box.keeper for box in boxes if isinstance(box.keeper, StoreKeeper)]
-        return [box.lock for box in boxes] + [keeper.lock for keeper in keepers]
+        boxes = [*durables, *(group.mailbox for group in self.groups)]
+        cursors = [box.cursor for box in boxes if isinstance(box.cursor, StoreCursor)]
+        return [box.queue.lock for box in boxes] + [cursor.lock for cursor in cursors]
 
     # -- attaching ---------------------------------------------------------------------------------
 
@@ -114,12 +114,12 @@ class StoreBackend:
 
     def _is_taken_over(self, mailbox: Mailbox) -> bool:
         """Whether another bus has attached to it, which nobody here has seen yet."""
-        keeper = mailbox.keeper
-        if not isinstance(keeper, CursorKeeper):
+        cursor = mailbox.cursor
+        if not isinstance(cursor, DurableCursor):
             return False
         with self._store.view() as view:
             kept = view.subscription(mailbox.name)
-        return kept is None or kept.token != keeper.number
+        return kept is None or kept.token != cursor.number
 
     def _request(self, request: SubscribeRequest) -> AttachRequest:
         return AttachRequest(
@@ -137,120 +137,125 @@ class StoreBackend:
 
     def _attach_again(self, mailbox: Mailbox, request: AttachRequest) -> bool:
         """Attach once more to what is attached here, unless somebody else has taken it over."""
-        keeper = mailbox.keeper
-        if not isinstance(keeper, CursorKeeper):
+        cursor = mailbox.cursor
+        if not isinstance(cursor, DurableCursor):
             if request.interest.durable is not None:
                 self.last_change = self._store.write(request.join_here).result()
             return True
-        again = dataclasses.replace(request, number=keeper.number)
+        again = dataclasses.replace(request, number=cursor.number)
 
         def attach(tx: Transaction) -> bool:
             attachment = again.attach(tx)
-            ours = attachment.before == keeper.number
+            ours = attachment.before == cursor.number
             if ours:
                 tx.after(lambda: go_on(attachment.kept.token))
             return ours
 
         def go_on(token: int) -> None:
             """What is saved next has to have the new number, which is the revision of now, too."""
-            keeper.number = self.last_change = token
+            cursor.number = self.last_change = token
 
         ours = self._store.write(attach).result()
         if not ours:
-            mailbox.end(TakenOverError(mailbox.title))
+            mailbox.state.end(TakenOverError(mailbox.title))
         return ours
 
     def create(self, request: SubscribeRequest) -> Mailbox:
         """Make the mailbox of a new subscription, in its place in the log; not yet in the plan."""
         attach_request, interest = self._request(request), request.interest
         if interest.durable is None and interest.group is None:
-            mailbox = self._mailbox(request, interest)
-            mailbox.behind = attach_request.start
+            mailbox = self._mailbox(request, interest, None)
+            mailbox.queue.behind = attach_request.start
             return mailbox
         attachment = self._store.write(attach_request.attach).result()
         if attachment.mark.doubt:
             end = self._store.newest() + 1  # whoever had it before is fenced by now
             attachment = dataclasses.replace(attachment, mark=attachment.mark.within(end))
         kept = attachment.kept
-        mailbox = self._mailbox(request, interest.starting(kept.start))
+        mailbox = self._mailbox(request, interest.starting(kept.start), attachment)
         mailbox.route = attachment.route
-        mailbox.waits_for = mailbox.behind = max(kept.start, kept.cursor)
-        if isinstance(mailbox, SharedGroup):
-            mailbox.floor, mailbox.joined = kept.cursor, attach_request.bus
-            mailbox.keeper.doubt = attachment.mark.doubt
-            self.groups[mailbox] = attach_request
-        else:
-            keeper = mailbox.keeper = self._keeper(mailbox, attachment)
-            self.take_up(mailbox, keeper, attachment.flights)
+        mailbox.queue.waits_for = mailbox.queue.behind = max(kept.start, kept.cursor)
+        if mailbox.claims is not None:
+            self.groups[mailbox.claims] = attach_request
+        elif isinstance(mailbox.cursor, DurableCursor):
+            self.take_up(mailbox, mailbox.cursor, attachment.flights)
         left = rest_of_lease(kept, self._services.clock)
         if left is not None:
-            mailbox.set_lease(max(left, 0.0))
+            mailbox.state.set_lease(max(left, 0.0))
         return mailbox
 
-    def _mailbox(self, request: SubscribeRequest, interest: Interest) -> Mailbox:
+    def _mailbox(
+        self, request: SubscribeRequest, interest: Interest, attachment: Attachment | None
+    ) -> Mailbox:
+        """Make a mailbox; one with a durable name or a group has a cursor in the store."""
         mailbox: Mailbox
-        if interest.group is not None:
-            mailbox = SharedGroup(
+        if attachment is None:
+            # Dead letters of it must not look like another bus's.
+            name = f"{self._mailboxes.new_name(interest)}@{self._heartbeat.bus.id}"
+            mailbox = Mailbox(name, interest, request.settings, self._services)
+        elif interest.group is None:
+            cursor = DurableCursor(
+                self._mailboxes.new_name(interest),
+                self._store,
+                self._services.clock,
+                lambda: self._end_soon(mailbox),
+                number=attachment.kept.token,
+                cursor=attachment.kept.cursor,
+                position=lambda: self._reader.position_of(mailbox),
+                doubt=attachment.mark.doubt,
+                unclean=attachment.unclean,
+            )
+            mailbox = Mailbox(
+                cursor.name, interest, request.settings, self._services, cursor=cursor
+            )
+        else:
+            mailbox = distributed_group(
                 kept_name(interest),
                 interest,
                 request.settings,
                 self._services,
                 store=self._store,
                 bus=lambda: self._heartbeat.bus.id,
-                position=lambda: self._reader.position_of(mailbox),
+                position=self._reader.position_of,
+                floor=attachment.kept.cursor,
+                doubt=attachment.mark.doubt,
             )
-        else:
-            name = self._mailboxes.new_name(interest)
-            if interest.durable is None:  # dead letters of it must not look like another bus's
-                name = f"{name}@{self._heartbeat.bus.id}"
-            mailbox = Mailbox(name, interest, request.settings, self._services)
         self._mailboxes.add(mailbox)
         return mailbox
-
-    def _keeper(self, mailbox: Mailbox, attachment: Attachment) -> CursorKeeper:
-        return CursorKeeper(
-            mailbox.name,
-            self._store,
-            self._services.clock,
-            lambda: self._end_soon(mailbox),
-            number=attachment.kept.token,
-            cursor=attachment.kept.cursor,
-            position=lambda: self._reader.position_of(mailbox),
-            doubt=attachment.mark.doubt,
-            unclean=attachment.unclean,
-        )
 
     def _end_soon(self, mailbox: Mailbox) -> None:
         """End a mailbox that was taken over, from a thread that holds no lock."""
         why = TakenOverError(mailbox.title)
-        self._services.timers.after(0.0, lambda: mailbox.end(why))
+        self._services.timers.after(0.0, lambda: mailbox.state.end(why))
 
-    def take_up(self, mailbox: Mailbox, keeper: CursorKeeper, flights: list[Flight]) -> None:
+    def take_up(self, mailbox: Mailbox, cursor: DurableCursor, flights: list[Flight]) -> None:
         """Go on with what was in flight."""
-        keeper.restore(flights)
+        cursor.restore(flights)
         now = self._services.clock.time()
         resumed = []
         for flight in flights:
             records = record_at(self._store, mailbox.name, flight.position)
             wanted = self._reader.selection.wanted(mailbox, records, again=True)
-            resumed += [(*pair, flight.attempts, flight.due - now) for pair in wanted]
+            resumed += [(entry, flight.attempts, flight.due - now) for entry, _ in wanted]
             if not wanted:  # a new definition does not want it, or it is not kept any more
-                keeper.forget(flight.position)
-        mailbox.take_up(resumed)
+                cursor.forget(flight.position)
+        mailbox.settlement.take_over(resumed)
 
     def begin(self, mailbox: Mailbox, consumer: Consumer, request: SubscribeRequest) -> list[Entry]:
         """Put a mailbox into the plan; what it is behind is read for it."""
         del request
 
         def begin(position: int) -> None:
-            if mailbox.waits_for == 0:  # the store does not know it
-                mailbox.waits_for = position if mailbox.behind is None else mailbox.behind
-                mailbox.interest = mailbox.interest.starting(mailbox.waits_for)
+            if mailbox.queue.waits_for == 0:  # the store does not know it
+                mailbox.queue.waits_for = (
+                    position if mailbox.queue.behind is None else mailbox.queue.behind
+                )
+                mailbox.interest = mailbox.interest.starting(mailbox.queue.waits_for)
             consumer.interest = consumer.interest.starting(mailbox.interest.start)
 
         self._reader.join(mailbox, begin)
-        mailbox.refresh()
-        if mailbox.behind is not None:
+        mailbox.state.refresh()
+        if mailbox.queue.behind is not None:
             self._reader.behind(mailbox)
         return []
 
@@ -282,8 +287,8 @@ class StoreBackend:
         self, mailbox: Mailbox, kept: StoredSubscription, route: StoredRoute | None
     ) -> None:
         """The pipeline routes for it from now on, or no more. In the thread of the reader."""
-        keeper = mailbox.keeper
-        ours = not isinstance(keeper, CursorKeeper) or kept.token == keeper.number
+        cursor = mailbox.cursor
+        ours = not isinstance(cursor, DurableCursor) or kept.token == cursor.number
         with self._mailboxes.lock:  # not while somebody attaches to it
             is_here = self._mailboxes.get(mailbox.name) is mailbox and mailbox.ended is None
             if ours and is_here and route != mailbox.route:
@@ -295,44 +300,43 @@ class StoreBackend:
         """Detach a consumer; the store keeps the durable name and its place."""
         mailbox = consumer.mailbox
         if self._mailboxes.leave(consumer):
-            mailbox.pump()
+            mailbox.worker.pump()
         else:
             self._let_go(mailbox)
 
     def _let_go(self, mailbox: Mailbox) -> None:
         """Remove it from this process; what is kept of it stays in the store."""
         self._heartbeat.look_at_clock()
-        for consumer in mailbox.consumers():
+        for consumer in mailbox.members.consumers():
             consumer.ended = TakenOverError(mailbox.title)
-        mailbox.stop()
-        mailbox.abandon()
+        mailbox.state.stop()
         self.drop(mailbox)
-        keeper = mailbox.keeper
-        if isinstance(keeper, StoreKeeper) and self._store.failure is None:
-            self._store.write(keeper.release).result()
+        cursor = mailbox.cursor
+        if isinstance(cursor, StoreCursor) and self._store.failure is None:
+            self._store.write(cursor.release).result()
 
     def drop(self, mailbox: Mailbox) -> None:
         """Remove a mailbox from this process."""
         self._mailboxes.remove(mailbox)
         self._reader.leave(mailbox)
-        if isinstance(mailbox, SharedGroup):
-            self.groups.pop(mailbox, None)
+        if mailbox.claims is not None:
+            self.groups.pop(mailbox.claims, None)
 
     def forget(self, mailbox: Mailbox) -> None:
         """Remove a mailbox that has ended: for good, or only from this process."""
         self.drop(mailbox)
         if mailbox.interest.durable is None and mailbox.interest.group is None:
             return
-        keeper = mailbox.keeper
-        if isinstance(keeper, StoreKeeper) and self._store.failure is None:
+        cursor = mailbox.cursor
+        if isinstance(cursor, StoreCursor) and self._store.failure is None:
             if isinstance(mailbox.ended, ENDINGS):
-                self._store.write(keeper.remove).result()
+                self._store.write(cursor.remove).result()
             elif not isinstance(mailbox.ended, TakenOverError):
-                self._store.write(keeper.release)  # closing the store waits for it
+                self._store.write(cursor.release)  # closing the store waits for it
 
     def wind_down(self) -> None:
         """Durable subscriptions go on in the next opening; only what has begun is waited for."""
         self._heartbeat.look_at_clock()
         for mailbox in self._mailboxes:
             if mailbox.interest.durable is not None:
-                mailbox.wind_down()
+                mailbox.state.wind_down()

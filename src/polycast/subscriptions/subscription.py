@@ -105,7 +105,7 @@ class Subscription(Generic[T_co]):
             return _ENDS[type(self.ended)]
         if self._consumer.detached:
             return "detached"
-        return "paused" if self.mailbox.paused or self._consumer.paused else "active"
+        return "paused" if self.mailbox.queue.paused or self._consumer.paused else "active"
 
     def explain(self, event: Any = _NOTHING, *, topic: str | None = None) -> Explanation:
         """What it means; with an event, why it gets it or not."""
@@ -143,11 +143,11 @@ class Subscription(Generic[T_co]):
             is_gone=self._registry.dispatcher.plan.translation.is_gone(interest.context),
             wants=opaque_in_words(interest.where),
             asked=None if asked is None else asked_in_words(asked, definition, who=who),
-            called=called_in_words(mailbox.settings),
+            called=called_in_words(mailbox.queue.settings),
         )
         if mailbox.route is not None:
             reasons.append(f"routed by the pipeline: {self._routed()}")
-            if mailbox.settings.overflow == "block":
+            if mailbox.queue.settings.overflow == "block":
                 why = "what does not fit waits in the log"
                 reasons.append(f"nobody who publishes waits for it: {why}")
         return reasons
@@ -169,7 +169,9 @@ class Subscription(Generic[T_co]):
         """Whether another member of its group may get an event instead."""
         if self.interest.group is None:
             return False
-        rivals = [rival for rival in self.mailbox.consumers() if rival is not self._consumer]
+        rivals = [
+            rival for rival in self.mailbox.members.consumers() if rival is not self._consumer
+        ]
         wants = (judged(criteria_of(rival.interest), seen, topic)[0] for rival in rivals)
         return any(wants) or self._registry.progress.has_members_elsewhere(self.mailbox)
 
@@ -210,7 +212,7 @@ class Subscription(Generic[T_co]):
         """Be called back again."""
         self.check("resume()")
         self._consumer.paused = False
-        self.mailbox.resume()
+        self.mailbox.state.resume()
 
     def check(self, operation: str) -> None:
         """Refuse an operation on a subscription that is over."""

@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery import (
-    AsyncConsumer,
     Consumer,
-    Group,
+    CoroutineConsumer,
     InlineConsumer,
     PoolConsumer,
     Puller,
@@ -56,7 +55,7 @@ class SubscriptionRegistry:
     def check_free(self, operation: str, *mailboxes: Mailbox) -> None:
         """Refuse a call that has interrupted this very thread while it changes something here."""
         self.dispatcher.check_free(operation)
-        check_free(operation, self.mailboxes.lock, *(mailbox.lock for mailbox in mailboxes))
+        check_free(operation, self.mailboxes.lock, *(mailbox.queue.lock for mailbox in mailboxes))
 
     # -- attaching -------------------------------------------------------------------------------
 
@@ -70,12 +69,12 @@ class SubscriptionRegistry:
             known = backend.find(request, locked)
             mailbox = backend.create(request) if known is None else known
             consumer = self._consumer(mailbox, request)
-            if not mailbox.attach(consumer, request.settings):  # it has just ended
+            if not mailbox.state.attach(consumer, request.settings):  # it has just ended
                 backend.drop(mailbox)
                 known, mailbox = None, backend.create(request)
                 consumer = self._consumer(mailbox, request)
-                mailbox.attach(consumer, request.settings)
-            mailbox.refresh()
+                mailbox.state.attach(consumer, request.settings)
+            mailbox.state.refresh()
             if known is None:
                 entries = backend.begin(mailbox, consumer, request)
             else:
@@ -90,7 +89,7 @@ class SubscriptionRegistry:
         except BaseException:  # an interrupt while a filter looks at history
             self.cancel(consumer, SubscriptionCancelledError(mailbox.title))
             raise
-        mailbox.pump()
+        mailbox.worker.pump()
         return self.handle(consumer)
 
     def _consumer(self, mailbox: Mailbox, request: SubscribeRequest) -> Consumer:
@@ -111,20 +110,20 @@ class SubscriptionRegistry:
     def cancel(self, consumer: Consumer, why: SubscriptionEndedError) -> None:
         """End one subscription; the last member ends a group."""
         mailbox = consumer.mailbox
-        if isinstance(mailbox, Group):
+        if mailbox.interest.group is not None:
             consumer.ended = why
             if consumer.lease is not None:
                 consumer.lease.cancel()
             with self.mailboxes.lock:  # nobody joins between the last who leaves and the end
                 left = self.mailboxes.leave(consumer)
                 if not left:
-                    mailbox.end(SubscriptionCancelledError(mailbox.title))
+                    mailbox.state.end(SubscriptionCancelledError(mailbox.title))
             if left:
-                mailbox.pump()
+                mailbox.worker.pump()
         else:
             with self.mailboxes.lock:  # whoever has attached meanwhile is not ended by this
-                if mailbox.consumer is None or mailbox.consumer is consumer:
-                    mailbox.end(why)
+                if mailbox.members.sole in (None, consumer):
+                    mailbox.state.end(why)
 
     def detach(self, consumer: Consumer) -> None:
         """Detach one subscription; its durable name stays, and its place."""
@@ -142,15 +141,15 @@ class SubscriptionRegistry:
 
     def pause(self, consumer: Consumer) -> None:
         """Stop calling one subscription back, for a while."""
-        if isinstance(consumer.mailbox, Group):
+        if consumer.mailbox.interest.group is not None:
             consumer.paused = True
         else:
-            consumer.mailbox.pause()
+            consumer.mailbox.state.pause()
 
     def set_lease(self, consumer: Consumer, lease: float) -> None:
         """End one subscription after so many seconds from now."""
-        if not isinstance(consumer.mailbox, Group):
-            consumer.mailbox.set_lease(lease)
+        if consumer.mailbox.interest.group is None:
+            consumer.mailbox.state.set_lease(lease)
         else:
             if consumer.lease is not None:
                 consumer.lease.cancel()
@@ -167,7 +166,7 @@ def _consumer_for(mailbox: Mailbox, request: SubscribeRequest, services: Service
         return Puller(mailbox, interest=interest)
     manual, running = request.settings.manual_ack, _running_loop()
     if callback.is_async:
-        return AsyncConsumer(
+        return CoroutineConsumer(
             mailbox,
             callback,
             interest=interest,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.delivery import CursorKeeper, SharedGroup
+from polycast.delivery import DurableCursor
 from polycast.delivery.replay import REPLAYED, announced
 from polycast.errors import LeaseExpiredError, SubscriptionCancelledError, TakenOverError
 from polycast.events import decode_record
@@ -17,7 +17,7 @@ from polycast.subscriptions.mailbox_table import is_kept
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from polycast.delivery import Mailbox, Services
+    from polycast.delivery import GroupClaims, Mailbox, Services
     from polycast.log_reader.log_reader import LogReader
     from polycast.stores import Store, StoredSubscription, Transaction, View
     from polycast.subscriptions.heartbeat import Heartbeat
@@ -78,13 +78,13 @@ class Watcher:
             if kept is not None and routes[box] != box.route:
                 self._backend.reroute(box, kept, routes[box])
         for box, kept in subscriptions.items():
-            if not isinstance(box, SharedGroup):
+            if box.claims is None:
                 self._see(box, kept)  # even if this bus counts as dead: all the more then
         if is_dead:
             return  # it will join its groups again
         self._seen = revision
         for box, kept in subscriptions.items():
-            if isinstance(box, SharedGroup) and joined.get(box) == self._heartbeat.bus.id:
+            if box.claims and joined.get(box.claims) == self._heartbeat.bus.id:
                 self._see(box, kept)  # else it counted as dead, and will join again
         for box in replayed:
             self._take_up_replayed(box)
@@ -94,56 +94,57 @@ class Watcher:
 
     def _see(self, box: Mailbox, kept: StoredSubscription | None) -> None:
         """What the store has of a mailbox has changed."""
-        keeper = box.keeper
+        cursor = box.cursor
         if kept is None:  # any bus removes what has lapsed
-            box.end(
+            box.state.end(
                 LeaseExpiredError(box.title)
-                if box.lease_is_over()
+                if box.state.lease.is_over()
                 else SubscriptionCancelledError(box.title)
             )
-        elif isinstance(keeper, CursorKeeper) and kept.token > keeper.number:
-            box.end(TakenOverError(box.title))
+        elif isinstance(cursor, DurableCursor) and kept.token > cursor.number:
+            box.state.end(TakenOverError(box.title))
 
     def _take_up_replayed(self, box: Mailbox) -> None:
         """Take what is new in flight; in a transaction, so that nothing is saved meanwhile."""
-        keeper = box.keeper
+        cursor = box.cursor
 
         def take(tx: Transaction) -> list[Flight]:
             passed = announced(tx, box.name)
-            if not isinstance(keeper, CursorKeeper):
+            if not isinstance(cursor, DurableCursor):
                 return []
             here = self._reader.position_of(box)
             late = [
                 Flight(box.name, event.position, event.publisher)
                 for event in passed
-                if event.token == keeper.number and event.position < here
+                if event.token == cursor.number and event.position < here
             ]
-            tx.fly([flight for flight in late if not keeper.knows(flight.position)])
-            new = [flight for flight in tx.flights(box.name) if not keeper.knows(flight.position)]
-            tx.after(lambda: keeper.restore(new))
+            tx.fly([flight for flight in late if not cursor.knows(flight.position)])
+            new = [flight for flight in tx.flights(box.name) if not cursor.knows(flight.position)]
+            tx.after(lambda: cursor.restore(new))
             return new
 
         new = self._store.write(take).result()
-        if isinstance(keeper, CursorKeeper) and is_kept(box):
-            self._backend.take_up(box, keeper, new)
-            box.pump_later()
+        if isinstance(cursor, DurableCursor) and is_kept(box):
+            self._backend.take_up(box, cursor, new)
+            box.worker.pump_later()
 
-    def _look_for_free(self, group: SharedGroup) -> None:
+    def _look_for_free(self, group: GroupClaims) -> None:
         """See what other members have let go of, and what order forbade to claim before."""
+        name, released = group.mailbox.name, group.released
         with self._store.view() as view:
-            standing = view.standing(group.name, at=self._services.clock.time(), limit=FREE)
-        due, later = group.due(standing)
+            standing = view.standing(name, at=self._services.clock.time(), limit=FREE)
+        due, later = released.due(standing)
         standing = replace(standing, free=due[:FREE])
-        free, blocked = group.allowed(standing), group.is_blocked(standing)
+        free, blocked = released.allowed(standing), group.is_blocked(standing)
         offers = []
         for flight in free:
-            records = record_at(self._store, group.name, flight.position)
-            wanted = self._reader.selection.wanted(group, records, again=True)
+            records = record_at(self._store, name, flight.position)
+            wanted = self._reader.selection.wanted(group.mailbox, records, again=True)
             offers += [(flight, entry, verdict) for entry, verdict in wanted]
             if not wanted:
-                group.refuse(flight)
-        group.offer(offers)
-        if group.offers or not blocked:
+                released.refuse(flight)
+        released.offer(offers)
+        if released.offers or not blocked:
             group.claim_soon()
         if later:  # nobody else may be there to say that it is due
             self._services.timers.after(min(later), self._reader.ring)
