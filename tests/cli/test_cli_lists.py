@@ -81,7 +81,7 @@ def test_what_help_says_of_defaults_is_what_holds(capsys: pytest.CaptureFixture[
     for command, said in (
         ("serve", f"bytes in one frame ({limits.frame:,})"),
         ("serve", f"subscriptions of one connection ({limits.subscriptions:,})"),
-        ("serve", f"asked whether it lives ({limits.heartbeat:g})"),
+        ("serve", f"after which the broker pings a client ({limits.heartbeat:g})"),
         ("replay", f"At most {MOST:,} events go to a subscription at a time"),
     ):
         with pytest.raises(SystemExit):

@@ -424,7 +424,7 @@ def spark() -> Iterator[SparkSession]:
 
 @needs_spark
 def test_spark_finds_what_a_loop_finds(run: Any, store: Path, spark: SparkSession) -> None:
-    from polycast.pipeline.replay import find
+    from polycast.pipeline.history_search import find
 
     with pc.Bus(url(store)) as bus:
         bus.publish_many([BigSale(n) if n % 3 else Sale(n) for n in range(5_000)])
@@ -449,7 +449,7 @@ def test_spark_finds_what_a_loop_finds(run: Any, store: Path, spark: SparkSessio
 
 @needs_spark
 def test_history_is_delivered_from_python(store: Path, spark: SparkSession) -> None:
-    from polycast.pipeline.replay import deliver
+    from polycast.pipeline.history_search import deliver
 
     again: Any = {"to": "billing", "where": lambda sale: sale.number > 1}
     would = deliver(spark, url(store), Sale, **again, dry_run=True)
@@ -474,7 +474,7 @@ def test_the_command_searches_with_spark(run: Any, store: Path, spark: SparkSess
 
 @needs_spark
 def test_damage_that_a_worker_meets_is_told_as_what_it_is(store: Path, spark: SparkSession) -> None:
-    from polycast.pipeline.replay import deliver
+    from polycast.pipeline.history_search import deliver
 
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("UPDATE log SET body = x'00' WHERE position = 3")

@@ -142,10 +142,10 @@ def test_no_identity_is_given_twice_after_a_restore(
 
     first = opened(filled, "till")
     back_up(path, copy)
-    # What is given after the back-up, the restored store does not know of.
+    # What is given after the backup, the restored store does not know of.
     given = {"till": [first, opened(filled, "till")], "kiosk": [opened(filled, "kiosk")]}
     store = filled
-    for _ in range(3):  # of the same back-up
+    for _ in range(3):  # of the same backup
         store.close()
         clock.advance(1)
         restore(copy, path, force=True, clock=clock)
@@ -184,7 +184,7 @@ def test_no_pipeline_goes_on_after_a_restore(
     filled.write(lambda t: t.advance([Stretch(1, 50, b"x")], token=tokens[0])).result(10)
     identity, stretches = about(filled)
     back_up(path, copy)
-    tokens.append(take(filled))  # which the back-up does not know of
+    tokens.append(take(filled))  # which the backup does not know of
     filled.close()
     restore(copy, path, force=True, clock=clock)
     store = open_sqlite()

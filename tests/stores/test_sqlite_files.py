@@ -61,7 +61,7 @@ MISHAPS: dict[str, Callable[[Path], object]] = {
     "its index removed": lambda path: Path(f"{path}-shm").unlink(),
     "another moved there": lambda path: make_other(path).rename(path),
     "another copied over it": lambda path: shutil.copyfile(make_other(path), path),
-    "a back-up copied over it": lambda path: shutil.copyfile(keep_backup(path), path),
+    "a backup copied over it": lambda path: shutil.copyfile(keep_backup(path), path),
     "the same copied to its place": lambda path: os.replace(shutil.copy(path, f"{path}.1"), path),
     "emptied": lambda path: os.truncate(path, 0),
     "write-ahead log emptied": lambda path: os.truncate(f"{path}-wal", 0),
@@ -398,7 +398,7 @@ def test_the_error_says_what_was_there_and_what_is(
     with pytest.raises(StoreReplacedError) as caught:
         held.append(drafts(2))
     assert isinstance(caught.value, StoreFailedError)
-    for part in (str(path), f"inode {inode}", f"inode {path.stat().st_ino}", "restore a back-up"):
+    for part in (str(path), f"inode {inode}", f"inode {path.stat().st_ino}", "restore a backup"):
         assert part in str(caught.value)
 
 

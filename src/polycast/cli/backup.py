@@ -21,13 +21,13 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     command = add_command(commands, "backup", run, what, "backup events.db monday.db")
     add_file(command)
-    add(command, "target TARGET", "file to write")
-    add(command, "--force", "replace a file that is there, if it is no open store")
+    add(command, "target TARGET", "the file to write")
+    add(command, "--force", "replace an existing file, unless it is an open store")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:
     """Copy a store that may be in use."""
-    store, target = StorePlace(given.store).file("a back-up"), file_of(given.target)
+    store, target = StorePlace(given.store).file("a backup"), file_of(given.target)
     with translated(store):
         pages = back_up(
             store,
@@ -37,5 +37,5 @@ def run(given: Namespace, terminal: Terminal) -> int:
         )
     took = os.path.getsize(target)
     data = {"store": store, "target": target, "pages": pages, "bytes": took}
-    terminal.show(data, [f"{target} is a back-up of {store}: {size(took)}, and checked"])
+    terminal.show(data, [f"{target} is a backup of {store}: {size(took)}, and checked"])
     return 0

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     example = "bench polycast://127.0.0.1:7788 --events 10000 --subscribers 4"
-    more = "What it publishes stays in the log as long as the rule of retention keeps it."
+    more = "The events it publishes stay in the log until retention removes them."
     command = add_command(commands, "bench", run, what, example, more=more)
     add_place(command)
-    add(command, "--events N", "how many (10,000)", type=whole, default=10_000)
-    add(command, "--size BYTES", "of each (100)", type=whole, default=100)
-    add(command, "--subscribers K", "how many (1)", type=whole, default=1)
+    add(command, "--events N", "the number of events (10,000)", type=whole, default=10_000)
+    add(command, "--size BYTES", "the size of each event (100)", type=whole, default=100)
+    add(command, "--subscribers K", "the number of subscribers (1)", type=whole, default=1)
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from polycast.config import Clock
 
 COMMANDS = {
-    "pub": "publish events that are given as JSON; prints where each is in the log",
-    "sub": "subscribe, and print events as they come; each is acknowledged when it is printed",
-    "tail": "show the last events, and with --follow those that come; with --json one per line",
-    "types": "list the event types that are described, or show one with all its attributes",
+    "pub": "publish events given as JSON, and print their positions in the log",
+    "sub": "subscribe and print events; each is acknowledged once it is printed",
+    "tail": "show the last events, and with --follow new ones",
+    "types": "list the described event types, or show one with its attributes",
     "subs": "list durable subscriptions and groups, or cancel one",
-    "explain": "say what a subscription wants, where that is asked, and what became of an event",
-    "dlq": "look after dead letters",
-    "replay": "show events of the past, or give them to a subscription once more",
-    "doctor": "examine a store or a broker: integrity, figures, and what somebody should see to",
-    "backup": "copy a store, which may be in use, to one file",
-    "restore": "make a store from a back-up",
+    "explain": "explain what a subscription wants, and what became of an event",
+    "dlq": "list, show, replay or purge dead letters",
+    "replay": "show past events, or deliver them to a subscription again",
+    "doctor": "examine a store or a broker: integrity, statistics and problems",
+    "backup": "copy a store, even one in use, to a single file",
+    "restore": "restore a store from a backup",
     "serve": "serve a store to other processes and hosts until Ctrl-C",
-    "bench": "measure how fast events get to subscribers, with a type and a topic of its own",
-    "token": "make and check tokens of a broker",
-    "pipeline": "run the data pipeline over a store, or see how it is getting on",
-    "context": "check a context, or show what it makes of events",
-    "completion": "print a script that completes these commands in a shell",
+    "bench": "measure how fast events reach subscribers",
+    "token": "create a token for a broker, or check a token file",
+    "pipeline": "run the data pipeline over a store, or show its progress",
+    "context": "check a context, show its rules, or compare it with another",
+    "completion": "print a completion script for a shell",
 }
 """What each command does. The module of the same name declares it, and is loaded to run it."""
 _OF_SUBS = ("list", "cancel", "-h", "--help")

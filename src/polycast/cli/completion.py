@@ -21,7 +21,7 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     example = "completion bash >> ~/.bashrc"
     command = add_command(commands, "completion", run, what, example)
-    command.add_argument("shell", choices=SHELLS, help="for which shell")
+    command.add_argument("shell", choices=SHELLS, help="the shell")
 
 
 def run(given: argparse.Namespace, terminal: Terminal) -> int:

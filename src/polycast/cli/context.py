@@ -35,47 +35,47 @@ if TYPE_CHECKING:
 
 
 _STEP = 20_000  # positions between two looks at the progress
-_CONTEXT = "a file that ends in .xml, or MODULE:NAME"
+_CONTEXT = "an .xml file, or MODULE:NAME"
 
 
 def declare(commands: Any, what: str) -> None:
     """Declare the commands."""
     family = add_family(commands, "context", what, "context check shop.us:us")
-    what = "check a context; exit status 1 if it has errors"
+    what = "check a context; the exit status is 1 if it has errors"
     example = "context check us.xml --root shop.eu:root --modules shop.us"
     command = add_command(family, "check", run_check, what, example)
     _add_context(command)
     what = "show which rule applies at each path of events, and why"
     command = add_command(family, "show", run_show, what, "context show shop.us:us InvoiceLine")
     _add_context(command)
-    add(command, "type TYPE", "by its name, or its full name", nargs="+")
-    what = "say which events of a store a context would show otherwise, before it is used"
+    add(command, "type TYPE", "the name of a type, or its full name", nargs="+")
+    what = "show which events of a store two contexts show differently"
     example = "context compare events.db us shop.us:new"
     command = add_command(family, "compare", run_compare, what, example)
     add_place(command)
-    context = f"{_CONTEXT}, or the name of one that the store has"
+    context = f"{_CONTEXT}, or the name of a context in the store"
     add(command, "old OLD", context)
     add(command, "new NEW", context)
     _add_above(command)
     add_bounds(command)
-    add(command, "--samples N", "10 by default", type=whole, default=10)
-    add(command, "--spark", "look with Spark, on all cores")
+    add(command, "--samples N", "show N examples of differences (10)", type=whole, default=10)
+    add(command, "--spark", "search with Spark, on all cores")
 
 
 def _add_context(command: argparse.ArgumentParser) -> None:
-    add(command, "context CONTEXT", f"{_CONTEXT} of one that Python declares")
+    add(command, "context CONTEXT", f"{_CONTEXT} of a context in Python")
     _add_above(command)
 
 
 def _add_above(command: argparse.ArgumentParser) -> None:
-    add(command, "--root CONTEXT", "the root of what is in files")
+    add(command, "--root CONTEXT", "the root context, for contexts in files")
     add(
         command,
         "--parent CONTEXT",
-        "a parent of the one in a file, if that is not the root",
+        "a parent of a context in a file, if that is not the root",
         repeated=True,
     )
-    add(command, "--modules MODULES", "where files find names, separated by commas")
+    add(command, "--modules MODULES", "modules in which files find names, separated by commas")
 
 
 # -- check and show --------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _modules(given: Namespace) -> list[str]:
 
 def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
     from polycast.pipeline import compare
-    from polycast.pipeline.replay import some_session
+    from polycast.pipeline.history_search import some_session
 
     modules = _modules(given)
     old, new = (_side(given, text) for text in (given.old, given.new))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     Run = Callable[[argparse.Namespace, Terminal], int]
 
-FILE = "path of the store, or sqlite:///path"
-PLACE = "path of a store, sqlite:///path, or polycast://host:port of a broker"
-FILTER = "a filter, as in 'event.number > 3', or its form as JSON"
+FILE = "the store: a path, or sqlite:///path"
+PLACE = "a store (a path, or sqlite:///path) or a broker (polycast://host:port)"
+FILTER = "a filter such as 'event.number > 3', or one as JSON"
 
 
 class Parser(argparse.ArgumentParser):
@@ -78,7 +78,7 @@ def add_command(
         epilog=f"{more} Example: polycast {example}".strip(),
         allow_abbrev=False,
     )
-    add(added, "--json", "print JSON, errors too")
+    add(added, "--json", "print JSON, including errors")
     added.set_defaults(run=run, command=added, late=late)
     return added
 
@@ -111,7 +111,7 @@ def add(
     else:
         settings["metavar"] = last
     if repeated:
-        what = f"{what}; may be said again"
+        what = f"{what}; may be repeated"
         settings |= {"action": "append", "default": []}
     command.add_argument(*names, help=what, **settings)
 
@@ -128,16 +128,16 @@ def add_place(command: argparse.ArgumentParser) -> None:
     add(
         connection,
         "--token SECRET",
-        "of the token; better in the variable POLYCAST_TOKEN, which others do not see",
+        "the secret of the token; safer in the variable POLYCAST_TOKEN",
     )
     add(
         connection,
         "--allow-plain-token",
-        "send the token without TLS to another machine, where others may read it",
+        "send the token to another machine without TLS, where others can read it",
     )
-    add(connection, "--tls-ca FILE", "certificates of authorities to trust")
+    add(connection, "--tls-ca FILE", "the certificate authorities to trust")
     add(connection, "--tls-cert FILE", "the client's own certificate")
-    add(connection, "--tls-key FILE", "its key")
+    add(connection, "--tls-key FILE", "the key of the client's certificate")
 
 
 def add_bounds(command: argparse.ArgumentParser) -> None:
@@ -145,9 +145,9 @@ def add_bounds(command: argparse.ArgumentParser) -> None:
     add(
         command,
         "--since WHEN",
-        "a position, a time such as 2030-12-31T08:00, or 'beginning', which is the default",
+        "start at this position, time (2030-12-31T08:00), or 'beginning' (default)",
     )
-    add(command, "--until WHEN", "up to this position or time, which is excluded")
+    add(command, "--until WHEN", "stop before this position or time")
 
 
 def add_imports(
@@ -163,7 +163,7 @@ def add_where(command: argparse.ArgumentParser, what: str = FILTER) -> None:
 
 
 def add_limit(
-    command: argparse.ArgumentParser, what: str = "at most so many", default: int | None = None
+    command: argparse.ArgumentParser, what: str = "show at most N", default: int | None = None
 ) -> None:
     """Take the most that is shown."""
     add(command, "--limit N", what, type=whole, default=default)
@@ -171,7 +171,7 @@ def add_limit(
 
 def add_yes(command: argparse.ArgumentParser) -> None:
     """Take the answer to the question that comes before a change."""
-    add(command, "--yes", "do it without being asked")
+    add(command, "--yes", "do not ask for confirmation")
 
 
 def whole(text: str) -> int:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from polycast.contexts import Context
 
 
-_IMPORTS = "modules that declare contexts, separated by commas: for events that could not leave one"
+_IMPORTS = "modules that declare contexts, for events that could not leave one"
 
 
 def declare(commands: Any, what: str) -> None:
@@ -56,20 +56,20 @@ def declare(commands: Any, what: str) -> None:
     what, example = "list dead letters", "dlq list events.db --payload"
     command = add_command(family, "list", run_list, what, example)
     add_place(command)
-    add(command, "--subscription NAME", "only those of one subscription")
-    add_where(command, f"{FILTER}: only those whose event it is true of")
-    add_limit(command, "at most so many (100)", 100)
-    add(command, "--payload", "show the events, too")
+    add(command, "--subscription NAME", "only the letters of this subscription")
+    add_where(command, f"{FILTER}: only letters whose event matches")
+    add_limit(command, "show at most N (100)", 100)
+    add(command, "--payload", "show the events as well")
     command = add_command(family, "show", run_show, "show one dead letter", "dlq show events.db 17")
     add_place(command)
-    add(command, "number NUMBER", "as `dlq list` shows it", type=whole)
-    what = "give dead letters to their subscriptions once more"
+    add(command, "number NUMBER", "the number, as `dlq list` shows it", type=whole)
+    what = "deliver dead letters to their subscriptions again"
     example = "dlq replay events.db --subscription billing"
     command = add_command(family, "replay", run_replay, what, example)
     _add_choice(command)
     add_imports(command, _IMPORTS)
     add_yes(command)
-    what = "throw dead letters away for good"
+    what = "delete dead letters for good"
     example = "dlq purge events.db --subscription billing"
     command = add_command(family, "purge", run_purge, what, example)
     _add_choice(command)
@@ -78,9 +78,9 @@ def declare(commands: Any, what: str) -> None:
 
 def _add_choice(command: argparse.ArgumentParser) -> None:
     add_place(command)
-    add(command, "number NUMBER", "which of them", nargs="*", type=whole)
-    add(command, "--subscription NAME", "all of one subscription")
-    add(command, "--all", "all there are")
+    add(command, "number NUMBER", "the numbers of letters", nargs="*", type=whole)
+    add(command, "--subscription NAME", "all letters of this subscription")
+    add(command, "--all", "all letters")
 
 
 def run_list(given: Namespace, terminal: Terminal) -> int:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 STATUS = {"healthy": 0, "damaged": 1, "warnings": 3}
-_STATUS_IN_WORDS = "Exit status: 0 healthy, 1 damaged, or no store or broker, 3 warnings only."
+_STATUS_IN_WORDS = "Exit status: 0 healthy, 1 damaged or unreachable, 3 warnings only."
 
 
 def declare(commands: Any, what: str) -> None:
@@ -46,7 +46,7 @@ def declare(commands: Any, what: str) -> None:
     example = "doctor events.db --json"
     command = add_command(commands, "doctor", run, what, example, more=_STATUS_IN_WORDS)
     add_place(command)
-    add(command, "--no-sync-test", "do not measure the cost of a sync")
+    add(command, "--no-sync-test", "do not measure how long a sync takes")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

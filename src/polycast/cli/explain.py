@@ -38,8 +38,8 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     command = add_command(commands, "explain", run, what, "explain events.db billing --position 17")
     add_place(command)
-    add(command, "name SUBSCRIPTION", "as `subs` shows it")
-    add(command, "--position N", "of an event in the log", type=whole)
+    add(command, "name SUBSCRIPTION", "the name, as `subs` shows it")
+    add(command, "--position N", "explain the event at this position", type=whole)
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

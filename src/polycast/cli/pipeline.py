@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 def declare(commands: Any, what: str) -> None:
     """Declare the commands."""
     family = add_family(commands, "pipeline", what, "pipeline run events.db")
-    what = "run the pipeline until Ctrl-C; with --json one report per line"
+    what = "run the pipeline until Ctrl-C; with --json, one report per line"
     example = "pipeline run events.db --imports shop.events"
     command = add_command(family, "run", run_pipeline, what, example)
     add_file(command)
-    add(command, "--checkpoint FOLDER", "a folder that Spark goes on from; none is needed")
+    add(command, "--checkpoint FOLDER", "the folder from which Spark resumes; optional")
     add(
         command, "--imports MODULES", "modules that define types and functions, separated by commas"
     )
-    add(command, "--master URL", "where Spark runs (local[*]: here)", default="local[*]")
-    add(command, "--batch N", "events in a batch (50000)", type=whole, default=50_000)
-    add(command, "--once", "route what is there now, and end")
-    add(command, "--log FILE", "where Spark's own words go; - is the terminal")
-    what = "show how the pipeline over a store is getting on"
+    add(command, "--master URL", "where Spark runs (local[*])", default="local[*]")
+    add(command, "--batch N", "events per batch (50,000)", type=whole, default=50_000)
+    add(command, "--once", "route what is in the log now, and stop")
+    add(command, "--log FILE", "the file for Spark's own messages; - is the terminal")
+    what = "show the progress of the pipeline over a store"
     command = add_command(family, "status", run_status, what, "pipeline status events.db")
     add_place(command)
 

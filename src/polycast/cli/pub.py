@@ -37,15 +37,26 @@ def declare(commands: Any, what: str) -> None:
     example = """pub events.db shop.Sale '{"number": 8}' --topic /shop/front"""
     command = add_command(commands, "pub", run, what, example, late="data")
     add_place(command)
-    add(command, "type TYPE", "a type that the store describes, or one of --import")
+    add(command, "type TYPE", "a type described in the store, or defined by --import")
     add(command, "data DATA", "an event as JSON", nargs="*")
-    add(command, "--json-lines FILE", "a file with an event on each line; - is the input")
+    add(command, "--json-lines FILE", "a file with one event per line; - is standard input")
     add_imports(command)
-    add(command, "--topic TOPIC", "as in /shop/front")
-    add(command, "--priority N", "more is sooner (0)", type=int, default=0)
-    add(command, "--header KEY=VALUE", "something beside the event", repeated=True)
-    add(command, "--expires SECONDS", "after which nobody is to get it", type=seconds)
-    add(command, "--publisher NAME", "the name to publish under")
+    add(command, "--topic TOPIC", "the topic, such as /shop/front")
+    add(
+        command,
+        "--priority N",
+        "events of higher priority are delivered first (0)",
+        type=int,
+        default=0,
+    )
+    add(command, "--header KEY=VALUE", "a header to send with the events", repeated=True)
+    add(
+        command,
+        "--expires SECONDS",
+        "the time after which the events are not delivered any more",
+        type=seconds,
+    )
+    add(command, "--publisher NAME", "the publisher's name")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 _MORE = (
-    f"At most {MOST:,} events go to a subscription at a time. What it is busy with, or gets "
-    "anyway, is left alone."
+    f"At most {MOST:,} events go to a subscription at a time. Events that it is processing, or "
+    "has yet to receive, are left out."
 )
 
 
@@ -52,16 +52,16 @@ def declare(commands: Any, what: str) -> None:
     add(
         command,
         "type TYPE",
-        "only this type, and what conforms to it; with --to by default what that wants",
+        "only this type and its subtypes; with --to, by default all that it wants",
         nargs="?",
     )
     add_where(command)
-    add(command, "--topic PATTERN", "only on these topics, as in '/shop/**'")
-    add(command, "--exact", "this very type, and none below it")
+    add(command, "--topic PATTERN", "only on these topics, such as '/shop/**'")
+    add(command, "--exact", "exclude subtypes")
     add_bounds(command)
-    add(command, "--to NAME", "give them to this durable subscription")
-    add(command, "--dry-run", "count and sample, change nothing")
-    add_limit(command, "at most so many; by default 100 are shown, all with --json")
+    add(command, "--to NAME", "deliver the events to this durable subscription")
+    add(command, "--dry-run", "count events and show samples, without delivering any")
+    add_limit(command, "at most N events; by default 100 are shown, all with --json")
     add(command, "--spark", "search with Spark, on all cores")
     add_yes(command)
 
@@ -141,7 +141,7 @@ def findings_of(given: Namespace, asked: AskedReplay, terminal: Terminal) -> Fin
     """Search the log."""
     if given.spark:
         path = asked.place.file("a search with Spark")
-        from polycast.pipeline.replay import find, some_session
+        from polycast.pipeline.history_search import find, some_session
 
         with some_session() as spark:
             return find(spark, path, asked.search, asked.low, asked.high)

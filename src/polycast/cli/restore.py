@@ -1,4 +1,4 @@
-"""`polycast restore`: a store from a back-up."""
+"""`polycast restore`: a store from a backup."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     command = add_command(commands, "restore", run, what, "restore monday.db events.db --force")
-    add(command, "backup BACKUP", "file that `polycast backup` wrote")
+    add(command, "backup BACKUP", "a file written by `polycast backup`")
     add_file(command)
-    add(command, "--force", "replace a store that is there and not open")
+    add(command, "--force", "replace an existing store that is not open")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:
-    """Make a store from a back-up."""
+    """Make a store from a backup."""
     backup, store = file_of(given.backup), StorePlace(given.store).file("restoring")
     with translated(backup):
         restore(backup, store, force=given.force)
@@ -34,7 +34,7 @@ def run(given: Namespace, terminal: Terminal) -> int:
     data = {"backup": backup, "store": store, "bytes": took}
     lines = [
         f"{store} is restored from {backup}: {size(took)}, and checked",
-        "What was published after the back-up is not in it; all publishers begin a new epoch",
+        "What was published after the backup is not in it; all publishers begin a new epoch",
     ]
     terminal.show(data, lines)
     return 0

@@ -43,45 +43,53 @@ def declare(commands: Any, what: str) -> None:
     add(
         command,
         "--store STORE",
-        "path of the store, sqlite:///path, or memory:; a file that is not there is made",
+        "a path, sqlite:///path, or memory:; a missing file is created",
         required=True,
     )
-    add(command, "--listen HOST:PORT", f"where ({LISTEN})", default=LISTEN)
+    add(command, "--listen HOST:PORT", f"the address to listen at ({LISTEN})", default=LISTEN)
     _add_access(command)
     _add_limits(command)
 
 
 def _add_access(command: argparse.ArgumentParser) -> None:
-    add(command, "--tokens FILE", "who may do what; read again if it changes")
-    add(command, "--tls-cert FILE", "the certificate, and its authorities")
-    add(command, "--tls-key FILE", "its key")
-    add(command, "--tls-client-ca FILE", "let in only who has a certificate of these")
+    add(command, "--tokens FILE", "the token file; read again when it changes")
+    add(command, "--tls-cert FILE", "the certificate chain")
+    add(command, "--tls-key FILE", "the key of the certificate")
+    add(
+        command,
+        "--tls-client-ca FILE",
+        "admit only clients with a certificate of these authorities",
+    )
     for name, of in (
-        ("host", "another name by which clients reach it, also *.shop.example"),
-        ("origin", "web pages that may use it, such as https://desk.shop.example; none else may"),
+        ("host", "another host name of the broker; *.shop.example works too"),
+        ("origin", "an origin of web pages to admit, such as https://desk.shop.example"),
     ):
         add(command, f"--allow-{name} {name.upper()}", f"{of}", repeated=True)
-    add(command, "--insecure", "listen to other machines although tokens or TLS are missing")
+    add(command, "--insecure", "listen to other machines without tokens or TLS")
 
 
 def _add_limits(command: argparse.ArgumentParser) -> None:
     usual = Limits()
     for name, default, of in (
         ("--frame-limit", usual.frame, "bytes in one frame"),
-        ("--rate-limit", usual.rate, "events a second from one connection, 0 for any number"),
+        ("--rate-limit", usual.rate, "events a second from one connection; 0: unlimited"),
         ("--subscription-limit", usual.subscriptions, "subscriptions of one connection"),
-        ("--pending-limit", usual.pending, "questions of one connection without an answer"),
+        ("--pending-limit", usual.pending, "unanswered requests of one connection"),
     ):
         add(command, f"{name} N", f"{of} ({default:,})", type=whole, default=default)
     for name, of in (
-        ("--connection-limit", "connections in all; 0: as this process may have files open"),
-        ("--address-limit", "those of one address; 0: half of all, and 1,000 at most"),
+        ("--connection-limit", "connections in all; 0: the limit of open files, at most 10,000"),
+        ("--address-limit", "connections of one address; 0: half of all, at most 1,000"),
     ):
         add(command, f"{name} N", of, type=whole, default=0)
     for name, value, of in (
-        ("--heartbeat", usual.heartbeat, "after which a silent client is asked whether it lives"),
-        ("--patience", PATIENCE, "after which a client that takes nothing is cut off"),
-        ("--handshake", HANDSHAKE, "until the request of a connection is there, and its `hello`"),
+        ("--heartbeat", usual.heartbeat, "silence after which the broker pings a client"),
+        ("--patience", PATIENCE, "time after which a client that reads nothing is cut off"),
+        (
+            "--handshake",
+            HANDSHAKE,
+            "time limit for the request of a connection, and for its `hello`",
+        ),
     ):
         add(command, f"{name} SECONDS", f"{of} ({value:g})", type=seconds, default=value)
 

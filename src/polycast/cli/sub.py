@@ -39,19 +39,19 @@ def declare(commands: Any, what: str) -> None:
     example = "sub polycast://127.0.0.1:7788 Sale --where 'event.number > 3' --count 10"
     command = add_command(commands, "sub", run, what, example, late="what")
     add_place(command)
-    add(command, "what TYPE|TOPIC", "a type or a topic; everything by default", nargs="?")
+    add(command, "what TYPE|TOPIC", "a type or a topic; by default everything", nargs="?")
     add_where(command)
-    add(command, "--topic PATTERN", "for a type: only on these topics")
-    add(command, "--exact", "this very type, and none below it")
-    add(command, "--durable NAME", "go on where this name was last")
-    add(command, "--group NAME", "share the events with its other members")
-    add(command, "--lease SECONDS", "after which it is over", type=seconds)
+    add(command, "--topic PATTERN", "of a type, only events on these topics")
+    add(command, "--exact", "exclude subtypes")
+    add(command, "--durable NAME", "resume the durable subscription of this name, or create it")
+    add(command, "--group NAME", "share the events with the other members of this group")
+    add(command, "--lease SECONDS", "the time after which the subscription ends", type=seconds)
     add(
         command,
         "--since WHEN",
-        "a position, a time such as 2030-12-31T08:00, or 'beginning'; by default from now on",
+        "start at this position, time (2030-12-31T08:00), or 'beginning'; by default now",
     )
-    add(command, "--count N", "end after so many", type=whole)
+    add(command, "--count N", "stop after N events", type=whole)
     add_imports(command)
 
 

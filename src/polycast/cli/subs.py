@@ -36,12 +36,12 @@ def declare(commands: Any, what: str) -> None:
     what = "list durable subscriptions and groups; `list` may be left out"
     command = add_command(family, "list", run_list, what, "subs events.db --where 'event.lag > 9'")
     add_place(command)
-    add_where(command, "a filter of subscriptions, as in 'event.lag > 9', by what --json prints")
+    add_where(command, "a filter on what --json prints, such as 'event.lag > 9'")
     add_limit(command)
     what = "cancel a subscription that nobody will attach to again"
     command = add_command(family, "cancel", run_cancel, what, "subs cancel events.db billing")
     add_place(command)
-    add(command, "name NAME", "as `subs` shows it")
+    add(command, "name NAME", "the name, as `subs` shows it")
     add_yes(command)
 
 

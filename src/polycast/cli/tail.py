@@ -30,18 +30,18 @@ def declare(commands: Any, what: str) -> None:
     example = "tail events.db --type Sale --topic '/shop/**' --follow"
     command = add_command(commands, "tail", run, what, example)
     add_place(command)
-    add(command, "--last -n N", "begin with so many (10)", type=whole)
+    add(command, "--last -n N", "start with the last N events (10)", type=whole)
     add(
         command,
         "--since WHEN",
-        "begin there instead: a position, a time such as 2030-12-31T08:00, or 'beginning'",
+        "start at this position, time (2030-12-31T08:00), or 'beginning' instead",
     )
-    add(command, "--type NAME", "only this class, and those below it")
-    add(command, "--topic PATTERN", "only on these topics, as in '/shop/**'")
+    add(command, "--type NAME", "only this type and its subtypes")
+    add(command, "--topic PATTERN", "only on these topics, such as '/shop/**'")
     add_where(command)
-    most = "at most so many; with --since by default 100, all with --follow or --json"
+    most = "show at most N; by default 100 with --since, but all with --follow or --json"
     add_limit(command, most)
-    add(command, "--follow -f", "go on with what is published")
+    add(command, "--follow -f", "continue with new events")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

@@ -25,30 +25,28 @@ if TYPE_CHECKING:
 
 WRONG, DOUBTFUL = 1, 3
 _GRANTS = "A grant is shop.Order, 'shop.*', '/Chat/**', 'shop.Note @ /Chat/**' or '*'."
-_STATUS_IN_WORDS = "Exit status: 0 well, 1 errors, 3 warnings only."
+_STATUS_IN_WORDS = "Exit status: 0 no findings, 1 errors, 3 warnings only."
 
 
 def declare(commands: Any, what: str) -> None:
     """Declare the commands."""
     family = add_family(commands, "token", what, "token new")
-    what = "make a secret, shown this once, and the token of it for a broker's file of tokens"
+    what = "create a secret, shown only once, and its token for a broker's token file"
     example = "token new --name till-7 --publish shop.Order --subscribe '/Chat/**'"
     command = add_command(family, "new", run_new, what, example, more=_GRANTS)
-    add(command, "--name NAME", "what logs and errors call it")
-    for name, may in (
-        ("publish", "what it may publish"),
-        ("subscribe", "what it may subscribe to"),
-        ("describe", "names of types that belong to its owner, such as 'shop.*'"),
-    ):
-        text = f"{may}; may be said again"
-        add(command, f"--{name} GRANT", text, repeated=True)
-    add(command, "--admin", "it may do everything, also to others")
-    owner = "tokens with the same owner share their publishers and subscriptions; default: its name"
+    add(command, "--name NAME", "the name in logs and errors")
+    publish, subscribe = "a type or topic that it may publish", "one that it may subscribe to"
+    add(command, "--publish GRANT", publish, repeated=True)
+    add(command, "--subscribe GRANT", subscribe, repeated=True)
+    describe = "type names that belong to its owner, such as 'shop.*'"
+    add(command, "--describe GRANT", describe, repeated=True)
+    add(command, "--admin", "it may do everything, to what belongs to others as well")
+    owner = "tokens of one owner share publishers and subscriptions; by default its name"
     add(command, "--owner NAME", owner)
-    what = "list the tokens of a file, their rights, and what is wrong"
+    what = "list the tokens in a file, their rights, and what is wrong"
     example = "token check tokens.toml"
     command = add_command(family, "check", run_check, what, example, more=_STATUS_IN_WORDS)
-    add(command, "file FILE", "the broker's file of tokens")
+    add(command, "file FILE", "the broker's token file")
 
 
 def run_new(given: Namespace, terminal: Terminal) -> int:

@@ -26,9 +26,9 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     command = add_command(commands, "types", run, what, "types events.db Sale --count", late="type")
     add_place(command)
-    add(command, "type TYPE", "by its name, or the end of it", nargs="?")
-    add(command, "--count", "count the events, which takes a while")
-    add_where(command, "a filter of types, as in 'event.version > 1', by what --json prints")
+    add(command, "type TYPE", "the name of a type, or the end of it", nargs="?")
+    add(command, "--count", "count the events of each type, which reads the whole log")
+    add_where(command, "a filter on what --json prints, such as 'event.version > 1'")
     add_limit(command)
 
 

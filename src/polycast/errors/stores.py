@@ -55,7 +55,7 @@ class StoreReplacedError(StoreFailedError):
         StoreError.__init__(
             self,
             f"{path} takes nothing more: {self.why}. What is published now would not be found. Put "
-            f"the file back, or restore a back-up, then open the bus again",
+            f"the file back, or restore a backup, then open the bus again",
         )
 
 
@@ -66,5 +66,5 @@ class StoreDamagedError(StoreError):
         self.path, self.place = path, place
         super().__init__(
             f"{path} is damaged at {place}: {why}. Nothing was deleted. Run `polycast doctor` on "
-            f"it, and restore a back-up"
+            f"it, and restore a backup"
         )

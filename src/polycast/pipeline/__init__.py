@@ -15,10 +15,9 @@ except ImportError as error:
     ) from error
 
 from polycast.delivery.replay import Replayed
-from polycast.pipeline.context_comparison import compare
+from polycast.pipeline.history_search import compare, deliver
 from polycast.pipeline.mapping_columns import translated
 from polycast.pipeline.pipeline import Pipeline
-from polycast.pipeline.replay import deliver
 from polycast.pipeline.spark_session import session
 from polycast.pipeline.tables import replay, stream, table
 from polycast.routing.context_view import Comparison

@@ -17,8 +17,7 @@ from polycast.contexts.check.assignability import (
     shape_fits,
     takes_any,
 )
-from polycast.contexts.check.mismatches import TypeMismatch, why_of
-from polycast.contexts.check.recipe_findings import RecipeFindings
+from polycast.contexts.check.recipe_findings import RecipeFindings, TypeMismatch, why_of
 from polycast.contexts.compile.object_makers import NoMaker, is_closed, is_unchangeable, maker_of
 from polycast.contexts.compile.translation_ir import (
     Apply,

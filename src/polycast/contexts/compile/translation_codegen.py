@@ -12,8 +12,13 @@ import linecache
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from polycast.contexts.compile.generated_names import GeneratedNames, is_name
-from polycast.contexts.compile.line_breaks import chain, group, laid_out
+from polycast.contexts.compile.generated_source import (
+    GeneratedNames,
+    chain,
+    group,
+    is_name,
+    laid_out,
+)
 from polycast.contexts.compile.object_makers import (
     alike,
     is_closed,

@@ -74,13 +74,13 @@ class Context:
         Its name is the one given, else that of `<context name="...">`, else that of the file. The
         file may be inside a zip, or come from `importlib.resources.files(...)`.
         """
-        from polycast.contexts.declare.xml_loader import load
+        from polycast.contexts.declare.xml_files import load
 
         return load(path, name=name, parent=parent, modules=modules, functions=functions)
 
     def dump(self) -> str:
         """The context as XML that `load` reads; functions and types must have dotted names."""
-        from polycast.contexts.declare.xml_writer import dump
+        from polycast.contexts.declare.xml_files import dump
 
         return dump(self)
 

@@ -8,8 +8,7 @@ import msgspec
 
 from polycast.contexts.declare.annotations import annotated_mappings
 from polycast.contexts.declare.context import Context
-from polycast.contexts.declare.function_names import NoName, name_by_which
-from polycast.contexts.declare.rule_functions import Marked, identity
+from polycast.contexts.declare.rule_functions import Marked, NoName, identity, name_by_which
 from polycast.contexts.declare.statements import DISABLED, Direction
 from polycast.errors import BadContextError, FilterError
 from polycast.filters import Filter
@@ -17,6 +16,7 @@ from polycast.typesystem import describe, wire_name, wire_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
 
 _FORMAT = 1
 _IDENTITY = "polycast:identity"
@@ -205,3 +205,71 @@ def context_from(
     for whole in declared.wholes:
         context.whole(cls(whole.source), function(whole.function))
     return context
+
+
+# -- differences -----------------------------------------------------------------------------------
+
+
+def differences(there: bytes, here: bytes) -> list[str]:
+    """The differences between the stored declaration and the local one, line by line."""
+    old, new = read_state(there), read_state(here)
+    lines = [
+        *_changed("", {"parents": ", ".join(old.parents)}, {"parents": ", ".join(new.parents)}),
+        *_changed("", {"strict": str(old.strict)}, {"strict": str(new.strict)}),
+        *_changed("type ", _types(old), _types(new), _OTHER_FORM),
+        *_changed("mapping ", _mappings(old), _mappings(new)),
+        *_changed("rule ", _rules(old), _rules(new)),
+        *_changed("whole ", _wholes(old), _wholes(new)),
+    ]
+    return lines or ["the same lines are in another order"]
+
+
+_OTHER_FORM = "its attributes are others"
+
+
+def _changed(
+    what: str, there: Mapping[str, str], here: Mapping[str, str], otherwise: str = ""
+) -> list[str]:
+    lines = []
+    for key in dict.fromkeys((*there, *here)):
+        old, new = there.get(key), here.get(key)
+        if old == new:
+            continue
+        if old is None or new is None:
+            lines.append(f"{what}{key}: only {'here' if old is None else 'in the store'}")
+        elif otherwise:
+            lines.append(f"{what}{key}: {otherwise}")
+        else:
+            lines.append(f"{what}{key}: {old or 'none'} in the store, {new or 'none'} here")
+    return lines
+
+
+def _types(state: ContextState) -> dict[str, str]:
+    return {_type_text(cls): cls.hash for cls in state.types}
+
+
+def _mappings(state: ContextState) -> dict[str, str]:
+    return {f"{_type_text(m.source)} {m.direction}": _type_text(m.target) for m in state.mappings}
+
+
+def _rules(state: ContextState) -> dict[str, str]:
+    return {rule.pattern: _function_text(rule.function) for rule in state.rules}
+
+
+def _wholes(state: ContextState) -> dict[str, str]:
+    return {_type_text(whole.source): _function_text(whole.function) for whole in state.wholes}
+
+
+def _type_text(given: TypeState) -> str:
+    return given.name if given.version == 1 else f"{given.name} version {given.version}"
+
+
+def _function_text(given: FunctionState) -> str:
+    name = given.name or f"the expression {given.tree}"
+    marks = [mark for mark, holds in _marks(given) if holds]
+    return f"{name} ({', '.join(marks)})" if marks else name
+
+
+def _marks(given: FunctionState) -> list[tuple[str, bool]]:
+    is_named = bool(given.name)  # an expression is always taken unchecked
+    return [("unchecked", given.unchecked and is_named), ("impure", given.impure)]

@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.declare.context import Context
-from polycast.contexts.declare.function_names import registered
+from polycast.contexts.declare.rule_functions import registered
 from polycast.contexts.resolve.inheritance import from_above
 from polycast.contexts.run.depth import check_depth
 from polycast.contexts.run.member import PendingMembers

@@ -96,7 +96,7 @@ class _Examination:
         try:
             return read()
         except Exception as error:  # whatever a damaged file holds must not end the examination
-            what, advice = f"{what} cannot be read: {error}", "Restore a back-up"
+            what, advice = f"{what} cannot be read: {error}", "Restore a backup"
             self._unreadable.append(StoreProblem("damage", what, advice))
             return None
 

@@ -22,7 +22,7 @@ BEHIND = 100_000  # events that the pipeline has not routed
 AGED = 1.1  # of the age that retention allows, because it does not work all the time
 
 RESTORE = (
-    "Stop all who write to it, keep a copy of the file, and restore a back-up with "
+    "Stop all who write to it, keep a copy of the file, and restore a backup with "
     "`polycast restore BACKUP STORE --force`"
 )
 RUN = (
@@ -61,7 +61,7 @@ def _version(report: StoreReport) -> Iterator[Found]:
         return  # it need not be true
     if report.version is not None and report.version < report.accepted:
         what = f"the store has version {report.version}, the current one is {report.accepted}"
-        yield what, "Opening a bus over it brings it up to date; make a back-up first"
+        yield what, "Opening a bus over it brings it up to date; make a backup first"
 
 
 def _space(report: StoreReport) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""Back-ups of a store while it is in use, and restoring one."""
+"""Backups of a store while it is in use, and restoring one."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ def _check_source(path: str) -> None:
 
 
 def _no_store(path: str) -> NotAStoreError:
-    return NotAStoreError(path, why="it is empty", instead="Name a back-up of a store")
+    return NotAStoreError(path, why="it is empty", instead="Name a backup of a store")
 
 
 def restore(
     backup: StrPath, target: StrPath, *, force: bool = False, clock: Clock | None = None
 ) -> None:
-    """Restore a store from a back-up; an existing one is replaced only by force, if it is not open.
+    """Restore a store from a backup; an existing one is replaced only by force, if it is not open.
 
-    A back-up does not know the epochs assigned after it. Assigning them again would give two events
+    A backup does not know the epochs assigned after it. Assigning them again would give two events
     one identity, and whoever has received the first would take the second for a retry. So all
     publishers, known or new, continue with an epoch above any assigned before: the milliseconds of
-    the clock, which differ if the same back-up is restored twice.
+    the clock, which differ if the same backup is restored twice.
     """
     backup, target = os.fspath(backup), os.fspath(target)
     check_file(backup)
@@ -121,7 +121,7 @@ def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], Non
                 if progress is not None:
                     progress(backup.page_count - backup.remaining, backup.page_count)
             pages = backup.page_count
-        # A back-up is one file: without the write-ahead log that the original has.
+        # A backup is one file: without the write-ahead log that the original has.
         fetch(copy, "PRAGMA journal_mode = DELETE")
     source.execute("ROLLBACK")
     return pages
@@ -129,7 +129,7 @@ def _copy(source: apsw.Connection, path: str, progress: Callable[[int, int], Non
 
 def _begin_anew(path: str, backup: str, epoch: int) -> None:
     with closing(connect(path)) as connection:
-        prepare(connection, path)  # the back-up may be of an older version
+        prepare(connection, path)  # the backup may be of an older version
         with connection:
             # Processes that had it open then do not have it open now.
             SqlTransaction(connection, backup).begin_anew(skipped=EPOCHS_SKIPPED, epoch=epoch)

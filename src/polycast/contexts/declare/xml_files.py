@@ -1,17 +1,17 @@
-"""Loads a context from XML: what it names is looked up in the modules given."""
+"""Contexts in XML: loaded with the names that modules define, and dumped."""
 
 from __future__ import annotations
 
 import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
+from xml.sax.saxutils import quoteattr
 
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.context import Context
-from polycast.contexts.declare.function_names import registered
 from polycast.contexts.declare.local_types import KnownTypes
 from polycast.contexts.declare.patterns import BadPattern, parse_pattern
-from polycast.contexts.declare.rule_functions import identity
+from polycast.contexts.declare.rule_functions import NoName, identity, name_by_which, registered
 from polycast.contexts.declare.statements import DISABLED, SourceLocation
 from polycast.contexts.declare.xml_reader import (
     MOST_ERRORS,
@@ -20,16 +20,18 @@ from polycast.contexts.declare.xml_reader import (
     read_declaration,
 )
 from polycast.contexts.resolve.inheritance import settle
+from polycast.errors import BadContextError
 from polycast.registered_names import methods_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
     from polycast.contexts.declare.statements import Direction
     from polycast.contexts.declare.xml_reader import Declaration, Element
     from polycast.registered_names import RegisteredNames
+
 
 IDENTITY = "identity"
 _IDENTITIES = (IDENTITY, "toIdentity", "polycast.identity")
@@ -224,3 +226,64 @@ def _check_words(name: str, code: str) -> None:
         raise _UnknownName(code, f"{name!r} is no dotted name, such as 'shop.us.to_dollars'")
     if any(word.startswith("__") for word in words):
         raise _UnknownName(code, f"{name!r}: names that begin with '__' are not looked up")
+
+
+def dump(context: Context) -> str:
+    """The XML of a context's own statements, without those that annotations stand for."""
+    strict = ' strict="true"' if context.strict else ""
+    lines = [f"<context name={quoteattr(context.name)}{strict}>"]
+    lines += _section("types", _types(context))
+    lines += _section("mappings", _mappings(context))
+    lines += _section("rules", _rules(context))
+    return "\n".join([*lines, "</context>", ""])
+
+
+def _section(name: str, inside: Iterator[str]) -> list[str]:
+    lines = [f"    {line}" for line in inside]
+    return [f"  <{name}>", *lines, f"  </{name}>"] if lines else []
+
+
+def _types(context: Context) -> Iterator[str]:
+    for cls in context.types:
+        yield _element("type", name=_named(context, cls, "a type"))
+
+
+def _mappings(context: Context) -> Iterator[str]:
+    for line in context.mapping_lines:
+        what = f"the mapping {str(line)!r}"
+        source, target = (_named(context, end, what) for end in (line.source, line.target))
+        yield _element("mapping", **{"from": source, "to": target, "dir": line.direction})
+
+
+def _rules(context: Context) -> Iterator[str]:
+    for line in context.rule_lines:
+        function = _function(context, line.function, f"the rule {line.pattern!r}")
+        yield _element("rule", pattern=line.pattern, function=function)
+    for whole in context.whole_lines:
+        what = f"the whole {whole.source.__name__!r}"
+        cls = _named(context, whole.source, what)
+        yield _element("whole", type=cls, function=_function(context, whole.function, what))
+
+
+def _function(context: Context, function: Any, what: str) -> str:
+    if function == DISABLED:
+        return DISABLED
+    return IDENTITY if function is identity else _named(context, function, what)
+
+
+def _named(context: Context, named: Any, what: str) -> str:
+    try:
+        return ".".join(name_by_which(named))
+    except NoName as error:
+        accepted = f"what a module defines under a name, and {error}"
+        raise BadContextError(f"in {what}", named, accepted=accepted, where=context.name) from None
+
+
+def _element(kind: str, /, **values: str) -> str:
+    return f"<{kind} {' '.join(f'{key}={_quoted(value)}' for key, value in values.items())}/>"
+
+
+def _quoted(text: str) -> str:
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        raise BadContextError("a text", text, accepted="one whose characters can stand in XML")
+    return quoteattr(text)
