@@ -36,7 +36,7 @@ import polycast as pc
 from polycast.config import level_named
 from polycast.events import JSON, MSGPACK, Codec, Identity, Record, decode_record, encode_record
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.routing import RoutingPlan
+from polycast.routing import Plan, plan_of_routes
 from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Description, Registry
 
@@ -217,14 +217,14 @@ class _View:
         return 0
 
 
-def _plan(cls: type, here: Registry, name: str) -> RoutingPlan:
+def _plan(cls: type, here: Registry, name: str) -> Plan:
     """A plan without the classes, with one subscription."""
     where = FILTERS[name]
     lifted: Any = None if where is None else pc.lift(where)
     interest = Interest(selector_for(cls), lifted, level_named("sorted_set"))
     view: Any = _View(here)
-    plan = RoutingPlan(Registry())
-    plan.move_to([StoredRoute(1, name, definition_of(interest).encoded(), 0)], view)
+    plan = plan_of_routes(Registry())
+    plan.routes.move_to([StoredRoute(1, name, definition_of(interest).encoded(), 0)], view)
     return plan
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.matching import Interest
-    from polycast.routing.stored_plan import RoutingPlan
+    from polycast.routing import Plan
 
 __all__ = ["routes_taking", "takers"]
 
@@ -30,15 +30,15 @@ def _in_effect(interests: Mapping[str, Interest], position: int) -> Iterable[tup
     return ((name, each) for name, each in interests.items() if each.in_effect(position))
 
 
-def routes_taking(plan: RoutingPlan, record: Record) -> list[int]:
+def routes_taking(plan: Plan, record: Record) -> list[int]:
     """The routes of a plan that take a record, all of it in the root: by asking each of them.
 
     The record is decoded as a whole; if it cannot be, all take it whose types cover it.
     """
-    cls, topic = plan.class_of(record), record.topic
-    covering = [each for each in plan.entries.values() if each.selector.covers(cls, topic)]
+    cls, topic = plan.routes.class_of(record), record.topic
+    covering = [each for each in plan.routes.entries.values() if each.selector.covers(cls, topic)]
     try:
-        event = codec_for(record.codec).decode(record, registry=plan.registry)
+        event = codec_for(record.codec).decode(record, registry=plan.routes.registry)
     except NotDecodableError:
         return [each.route.number for each in covering]
     return [

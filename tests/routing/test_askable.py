@@ -14,7 +14,7 @@ from polycast.filters import Filter
 from polycast.filters.tree import nodes
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.routing import RoutingPlan
+from polycast.routing import Plan, plan_of_routes
 from polycast.routing.evaluable import NameMeanings
 from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Registry
@@ -69,11 +69,11 @@ def above(bound: int, *, attribute: str = "number") -> Any:
     return nodes.Compare(asked, ((">", nodes.Constant(bound)),))
 
 
-def planned(told: Any, *trees: Any) -> RoutingPlan:
-    plan = RoutingPlan(Registry())
-    plan.learn(told)
+def planned(told: Any, *trees: Any) -> Plan:
+    plan = plan_of_routes(Registry())
+    plan.routes.learn(told)
     for number, tree in enumerate(trees, 1):
-        plan.add(told.route(number, tree))
+        plan.routes.add(told.route(number, tree))
     return plan
 
 
@@ -81,51 +81,55 @@ def test_a_type_that_mentions_nothing_of_it_has_no_filter_parsed_or_looked_at() 
     told = Told(Sale)
     plan = planned(told, *map(above, range(MANY)))
     told.bind(made("Other", "behaviour", field=int))
-    plan.learn(told, later=True)  # type: ignore[arg-type]
-    assert plan.is_settled
-    assert plan.parsed == MANY
+    plan.routes.learn(told, later=True)  # type: ignore[arg-type]
+    assert plan.routes.is_settled
+    assert plan.routes.parsed == MANY
 
 
 def test_a_type_that_changes_what_a_name_means_has_no_filter_parsed_again() -> None:
     told = Told(Sale)
     plan = planned(told, *map(above, range(MANY)))
-    assert not plan.unsure
+    assert not plan.routes.unsure
     told.bind(made("Other", "number", field=int))
-    plan.learn(told)  # type: ignore[arg-type]
-    assert len(plan.unsure) == MANY
-    assert plan.parsed == MANY
+    plan.routes.learn(told)  # type: ignore[arg-type]
+    assert len(plan.routes.unsure) == MANY
+    assert plan.routes.parsed == MANY
 
 
 def test_filters_are_looked_at_again_a_part_at_a_time() -> None:
     told = Told(Sale)
     plan = planned(told, *map(above, range(5)), above(1, attribute="price"))
     told.bind(made("Other", "number", field=int))
-    plan.learn(told, later=True)  # type: ignore[arg-type]
-    assert [plan.reconsider(2), plan.reconsider(2), plan.reconsider(2)] == [True, True, False]
-    assert plan.is_settled
-    assert plan.unsure == {1, 2, 3, 4, 5}
+    plan.routes.learn(told, later=True)  # type: ignore[arg-type]
+    assert [plan.routes.reconsider(2), plan.routes.reconsider(2), plan.routes.reconsider(2)] == [
+        True,
+        True,
+        False,
+    ]
+    assert plan.routes.is_settled
+    assert plan.routes.unsure == {1, 2, 3, 4, 5}
 
 
 def test_while_filters_of_a_party_wait_it_may_want_all_and_others_are_asked() -> None:
     told = Told(Sale, Price)
-    plan = RoutingPlan(Registry())
-    plan.learn(told)  # type: ignore[arg-type]
+    plan = plan_of_routes(Registry())
+    plan.routes.learn(told)  # type: ignore[arg-type]
     for number, (party, tree) in enumerate(
         [("a", above(5)), ("a", above(7)), ("b", above(1, attribute="price")), ("a", above(9))], 1
     ):
-        plan.add(told.route(number, tree), party=party)
+        plan.routes.add(told.route(number, tree), owner=party)
     sale = stored(told.registry, Sale(6, 0))
-    assert plan.find([sale]).takers == [[1]]
+    assert plan.match([sale]).takers == [[1]]
     told.bind(made("Other", "number", field=int))
-    plan.learn(told, later=True)  # type: ignore[arg-type]
-    plan.remove(4)
+    plan.routes.learn(told, later=True)  # type: ignore[arg-type]
+    plan.routes.remove(4)
     for is_more in (True, False):
-        found = plan.find([sale])
+        found = plan.match([sale])
         assert found.takers == [[1, 2]]
         assert found.unsure == {1, 2}
-        assert plan.reconsider(1) is is_more
-    assert not plan.find([sale]).unsure
-    assert plan.unsure == {1, 2}  # nobody knows what `number` is, now
+        assert plan.routes.reconsider(1) is is_more
+    assert not plan.match([sale]).unsure
+    assert plan.routes.unsure == {1, 2}  # nobody knows what `number` is, now
 
 
 def stored(registry: Registry, event: Any) -> Stored:
@@ -136,20 +140,20 @@ def stored(registry: Registry, event: Any) -> Stored:
 
 def test_one_text_is_parsed_once_for_all_who_have_it() -> None:
     plan = planned(Told(Sale), *[above(7)] * MANY)
-    assert plan.parsed == 1
-    plan.remove(1)
-    assert plan.parsed == 1
+    assert plan.routes.parsed == 1
+    plan.routes.remove(1)
+    assert plan.routes.parsed == 1
 
 
 def test_a_filter_of_a_class_that_nobody_had_described_is_parsed_when_it_is() -> None:
     told = Told(Sale)
     asked = nodes.InstanceOf(nodes.Event(), (Price,))
     plan = planned(told, asked, above(1))
-    assert plan.unsure == {1}
+    assert plan.routes.unsure == {1}
     told.bind(Price)
-    plan.learn(told)  # type: ignore[arg-type]
-    assert not plan.unsure
-    assert plan.parsed == 3
+    plan.routes.learn(told)  # type: ignore[arg-type]
+    assert not plan.routes.unsure
+    assert plan.routes.parsed == 3
 
 
 def product(one: str, other: str) -> Any:
@@ -160,12 +164,12 @@ def product(one: str, other: str) -> Any:
 def test_a_product_is_asked_until_a_type_comes_in_which_it_repeats_a_text() -> None:
     told = Told(Sale)
     plan = planned(told, product("number", "price"), above(1))
-    assert not plan.unsure
+    assert not plan.routes.unsure
     told.bind(made("Label", price=str))
-    plan.learn(told)  # type: ignore[arg-type]
-    assert plan.unsure == {1}
-    assert plan.entries[1].where == EVERYTHING  # the subscriber asks it
-    assert plan.parsed == 2
+    plan.routes.learn(told)  # type: ignore[arg-type]
+    assert plan.routes.unsure == {1}
+    assert plan.routes.entries[1].where == EVERYTHING  # the subscriber asks it
+    assert plan.routes.parsed == 2
 
 
 def test_what_takes_many_steps_for_a_small_event_is_left_to_the_subscriber() -> None:
@@ -174,8 +178,8 @@ def test_what_takes_many_steps_for_a_small_event_is_left_to_the_subscriber() -> 
         nodes.Compare(nodes.Constant(f"{number}"), (("in", whole),)) for number in range(1_000)
     ]
     plan = planned(Told(Sale, made("Page", text=str)), nodes.And(tuple(tests)), above(1))
-    assert plan.unsure == {1}
-    assert plan.entries[1].where == EVERYTHING
+    assert plan.routes.unsure == {1}
+    assert plan.routes.entries[1].where == EVERYTHING
 
 
 def sets_of(names: NameMeanings) -> list[set[str]]:
@@ -201,11 +205,11 @@ def test_types_that_come_later_mean_the_same_as_if_they_had_been_there(
     plan = planned(told, *trees)
     for each in types[later:]:
         told.bind(each)
-        plan.learn(told)  # type: ignore[arg-type]
+        plan.routes.learn(told)  # type: ignore[arg-type]
     fresh = planned(told, *trees)
-    assert plan.unsure == fresh.unsure
-    found = [str(plan.entries[number].where) for number in plan.entries]
-    assert sorted(found) == sorted(str(each.where) for each in fresh.entries.values())
+    assert plan.routes.unsure == fresh.routes.unsure
+    found = [str(plan.routes.entries[number].where) for number in plan.routes.entries]
+    assert sorted(found) == sorted(str(each.where) for each in fresh.routes.entries.values())
 
 
 def test_names_learnt_one_by_one_are_those_of_the_whole() -> None:

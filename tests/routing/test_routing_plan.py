@@ -23,9 +23,9 @@ from polycast.events import Codec, Identity, Record, codec_for
 from polycast.filters import Filter
 from polycast.filters.tree import nodes
 from polycast.matching import Definition, Interest, definition_of, selector_for
-from polycast.routing import RoutingPlan
+from polycast.routing import Plan, plan_of_routes
 from polycast.routing.explanation import asked_in_words
-from polycast.routing.stored_plan import MOST_SIGHTS
+from polycast.routing.match import MOST_KINDS
 from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Registry
 
@@ -72,15 +72,15 @@ class Known:
         return Stored(position, Record(*about, encoded.codec, encoded.payload, topic=topic))
 
 
-def planned(known: Any, routes: Iterable[StoredRoute] = ()) -> RoutingPlan:
+def planned(known: Any, routes: Iterable[StoredRoute] = ()) -> Plan:
     """A plan where no class is."""
-    plan = RoutingPlan(Registry())
-    plan.move_to(routes, known)
+    plan = plan_of_routes(Registry())
+    plan.routes.move_to(routes, known)
     return plan
 
 
-def taken(plan: RoutingPlan, records: list[Stored]) -> dict[int, list[int]]:
-    found = plan.find(records)
+def taken(plan: Plan, records: list[Stored]) -> dict[int, list[int]]:
+    found = plan.match(records)
     return {at: sorted(who) for at, who in zip(found.positions, found.takers, strict=True)}
 
 
@@ -182,9 +182,9 @@ def worlds(draw: st.DrawFn) -> tuple[Known, list[StoredRoute], list[Stored]]:
     return known, draw(routes(known, found, events[-1])), records
 
 
-def _is_whole(plan: RoutingPlan, record: Record) -> bool:
+def _is_whole(plan: Plan, record: Record) -> bool:
     try:
-        codec_for(record.codec).decode(record, registry=plan.registry)
+        codec_for(record.codec).decode(record, registry=plan.routes.registry)
     except NotDecodableError:
         return False
     return True
@@ -214,17 +214,17 @@ def test_a_plan_that_was_changed_is_as_one_that_was_made_so(world: Any, data: An
     for _ in range(data.draw(st.integers(0, 12))):
         route = data.draw(st.sampled_from(some)) if some else None
         if route is None or data.draw(st.integers(0, 3)) == 0:
-            plan.find(records)
+            plan.match(records)
         elif route.number in there:
-            plan.remove(route.number)
+            plan.routes.remove(route.number)
             del there[route.number]
         else:
-            plan.add(route)
+            plan.routes.add(route)
             there[route.number] = route
     fresh = planned(known, there.values())
     assert taken(plan, records) == taken(fresh, records)
-    assert plan.unsure == fresh.unsure
-    assert len(plan) == len(fresh) == len(there)
+    assert plan.routes.unsure == fresh.routes.unsure
+    assert len(plan.routes) == len(fresh.routes) == len(there)
 
 
 # -- single claims ---------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def test_nothing_is_decoded_where_nobody_has_a_filter() -> None:
     known, (stored,) = orders(Order(1, Price(2.0, "CHF"), ""))
     plan = planned(known, [known.route(1, Order), known.route(2, object)])
     cut = msgspec.structs.replace(stored.record, payload=b"{")
-    found = plan.find([stored, Stored(1, cut)])
+    found = plan.match([stored, Stored(1, cut)])
     assert [sorted(each) for each in found.takers] == [[1, 2], [1, 2]]
     assert found.decoded == 0
 
@@ -264,7 +264,7 @@ def test_a_filter_for_another_class_makes_nobody_look() -> None:
     known, (stored,) = orders(Order(1, Price(2.0, "CHF"), ""))
     cheap = known.route(2, Price, lambda p: p.amount < 3)
     plan = planned(known, [known.route(1, Order), cheap])
-    assert plan.find([stored]).decoded == 0
+    assert plan.match([stored]).decoded == 0
 
 
 def test_a_filter_that_cannot_be_asked_at_all_makes_nobody_look() -> None:
@@ -274,14 +274,14 @@ def test_a_filter_that_cannot_be_asked_at_all_makes_nobody_look() -> None:
 
     known, (stored,) = orders(Order(2, Price(2.0, "CHF"), ""))
     plan = planned(known, [known.route(1, Order, is_odd)])
-    found = plan.find([stored])
-    assert (found.takers, found.decoded, plan.unsure) == ([[1]], 0, {1})
+    found = plan.match([stored])
+    assert (found.takers, found.decoded, plan.routes.unsure) == ([[1]], 0, {1})
 
 
 def test_what_is_decoded_is_counted() -> None:
     known, records = orders(*(Order(n, Price(2.0, "CHF"), "") for n in range(3)))
     plan = planned(known, [known.route(1, Order, lambda o: o.number > 1)])
-    found = plan.find(records)
+    found = plan.match(records)
     assert (found.positions, found.decoded) == ([2], 3)
 
 
@@ -303,11 +303,11 @@ def test_a_filter_that_comes_is_looked_for_from_the_next_record_on() -> None:
     known, (stored,) = orders(Order(1, Price(2.0, "CHF"), "x"))
     plan = planned(known, [known.route(1, Order, lambda o: o.number == 1)])
     assert taken(plan, [stored]) == {0: [1]}
-    plan.add(known.route(2, Order, lambda o: o.price.amount > 1 and o.note == "x"))
+    plan.routes.add(known.route(2, Order, lambda o: o.price.amount > 1 and o.note == "x"))
     assert taken(plan, [stored]) == {0: [1, 2]}
-    plan.remove(1)
+    plan.routes.remove(1)
     assert taken(plan, [stored]) == {0: [2]}
-    plan.remove(2)
+    plan.routes.remove(2)
     assert taken(plan, [stored]) == {}
 
 
@@ -316,21 +316,21 @@ def test_a_route_is_added_once_and_removed_once() -> None:
     route = known.route(1, Order)
     plan = planned(known, [route])
     with pytest.raises(BadOptionError, match="not in effect"):
-        plan.add(route)
-    plan.remove(1)
+        plan.routes.add(route)
+    plan.routes.remove(1)
     with pytest.raises(BadOptionError, match="in effect"):
-        plan.remove(1)
+        plan.routes.remove(1)
 
 
 def test_a_route_of_types_that_nobody_has_described_changes_nothing() -> None:
     known, (stored,) = orders(Order(1, Price(2.0, "CHF"), ""))
-    plan = RoutingPlan(Registry())
+    plan = plan_of_routes(Registry())
     route = known.route(1, Order)
     with pytest.raises(NotDecodableError):
-        plan.add(route)
-    assert len(plan) == 0
-    plan.learn(known)  # type: ignore[arg-type]
-    plan.add(route)
+        plan.routes.add(route)
+    assert len(plan.routes) == 0
+    plan.routes.learn(known)  # type: ignore[arg-type]
+    plan.routes.add(route)
     assert taken(plan, [stored]) == {0: [1]}
 
 
@@ -372,11 +372,11 @@ def test_a_party_over_its_budget_gets_all_and_the_others_what_they_want(
     value = nodes.Attribute(EVENT, "value")
     records = [known.stored(Meter(each), position=n) for n, each in enumerate(values, 1)]
     budget = Allowance(seconds)
-    plan = RoutingPlan(Registry(), budget=budget)
-    plan.move_to((), known)  # type: ignore[arg-type]
+    plan = plan_of_routes(Registry(), budget=budget)
+    plan.routes.move_to((), known)  # type: ignore[arg-type]
     for number, (party, least) in enumerate(routes):
         where = nodes.Compare(value, ((">=", nodes.Constant(least)),))
-        plan.add(known.route(number, Meter, where), party=party)
+        plan.routes.add(known.route(number, Meter, where), owner=party)
     found = taken(plan, records)
     for number, (party, least) in enumerate(routes):
         takes = {at for at, who in found.items() if number in who}
@@ -387,7 +387,7 @@ def test_a_party_over_its_budget_gets_all_and_the_others_what_they_want(
         elif seconds[party] == 0.0:
             assert takes == set(range(1, len(values) + 1))
     assert budget.spent.keys() == {party for party, _ in routes}
-    alone = plan.find(records, party="a")
+    alone = plan.match(records, owner="a")
     mine = {number for number, (party, _) in enumerate(routes) if party == "a"}
     assert {number for who in alone.takers for number in who} <= mine
 
@@ -396,15 +396,15 @@ def test_what_is_asked_of_a_filter_is_told_as_things_are_now() -> None:
     known = Known()
     known.bind(Meter)
     seconds = {"busy": 1.0}
-    plan = RoutingPlan(Registry(), budget=Allowance(seconds))
-    plan.learn(known)
+    plan = plan_of_routes(Registry(), budget=Allowance(seconds))
+    plan.routes.learn(known)
     route = known.route(1, Meter, lambda meter: meter.value > 3)
-    plan.add(route, party="busy")
+    plan.routes.add(route, owner="busy")
     definition = Definition.decoded(route.definition)
     told = "the broker asks `event.value > 3`, which is all of the filter"
-    assert asked_in_words(plan.asked(1), definition) == told
+    assert asked_in_words(plan.routes.asked(1), definition) == told
     seconds["busy"] = 0.0
-    told = asked_in_words(plan.asked(1), definition)
+    told = asked_in_words(plan.routes.asked(1), definition)
     assert told.startswith("for a while the broker sends every event of these types, and asks no")
 
 
@@ -420,14 +420,14 @@ def asked(event: Parcel, *texts: str, steps: float = 1_000_000.0) -> set[int]:
     """Whom an event goes to that none of some filters wants."""
     known = Known()
     known.bind(Parcel)
-    plan = RoutingPlan(Registry(classes=()), budget=Allowance({"shop": 60.0}, steps=steps))
-    plan.move_to((), known)  # type: ignore[arg-type]
+    plan = plan_of_routes(Registry(classes=()), budget=Allowance({"shop": 60.0}, steps=steps))
+    plan.routes.move_to((), known)  # type: ignore[arg-type]
     for number, text in enumerate(texts):
         where = Filter.from_json({"format": 1, "filter": text})
         interest = Interest(selector_for(Parcel), where, LEVEL)
         route = StoredRoute(number, f"{number}", definition_of(interest).encoded(), 1)
-        plan.add(route, party="shop")
-    found = plan.find([known.stored(event)])
+        plan.routes.add(route, owner="shop")
+    found = plan.match([known.stored(event)])
     assert found.unsure == {number for who in found.takers for number in who}
     return found.unsure
 
@@ -485,9 +485,9 @@ def test_an_event_about_which_asking_takes_little_goes_to_nobody_else(
 def test_what_is_remembered_of_topics_is_bounded() -> None:
     known = Known()
     known.bind(Meter)
-    plan = RoutingPlan(Registry())
-    plan.move_to([known.route(1, Meter)], known)  # type: ignore[arg-type]
-    for number in range(2 * MOST_SIGHTS + 1):
+    plan = plan_of_routes(Registry())
+    plan.routes.move_to([known.route(1, Meter)], known)  # type: ignore[arg-type]
+    for number in range(2 * MOST_KINDS + 1):
         one = known.stored(Meter(1), topic=f"/{number}")
         assert taken(plan, [one]) == {one.position: [1]}
-    assert len(plan._sights) <= MOST_SIGHTS
+    assert len(plan.records._known) <= MOST_KINDS

@@ -11,6 +11,7 @@ from polycast.cli.targets import place_of, time_at
 from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition
+from polycast.routing import plan_of_routes
 from polycast.routing.explanation import (
     BROKER,
     PIPELINE,
@@ -21,7 +22,6 @@ from polycast.routing.explanation import (
     seen_in_log,
 )
 from polycast.routing.search import place_of as place_in_log
-from polycast.routing.stored_plan import RoutingPlan
 from polycast.routing.translation import letter_name
 from polycast.stores import StoredRoute
 from polycast.stores.values import NOT_KNOWN
@@ -95,10 +95,10 @@ class StoredExplanation:
         body = kept.definition if route is None else route.definition
         self.definition = Definition.decoded(body)
         # What a broker does, which has none of the classes and reads no filter that is too long.
-        self._plan = RoutingPlan(Registry(classes=()), budget=FilterBudget(lambda: 0.0))
+        self._plan = plan_of_routes(Registry(classes=()), budget=FilterBudget(lambda: 0.0))
         self._unknown = ""
         try:
-            self._plan.move_to([StoredRoute(NUMBER, kept.name, body, 1)], view)
+            self._plan.routes.move_to([StoredRoute(NUMBER, kept.name, body, 1)], view)
         except NotDecodableError as error:
             self._unknown = str(error)
         self._place = place_in_log(view, kept)
@@ -106,7 +106,7 @@ class StoredExplanation:
     def asked(self) -> str:
         """What of its filter is asked before an event gets to it; in a file, by its broker."""
         who = PIPELINE if self._routed else BROKER
-        asked = NOT_KNOWN if self._unknown else self._plan.asked(NUMBER)
+        asked = NOT_KNOWN if self._unknown else self._plan.routes.asked(NUMBER)
         words = asked_in_words(asked, self.definition, who=who)
         return f"{words}: {self._unknown}" if self._unknown else words
 
@@ -162,7 +162,7 @@ class StoredExplanation:
         seen = seen_in_log(self._plan, self.definition.context, stored)
         if isinstance(seen, str):
             return False, [seen]
-        wish = criteria_in_plan(self.definition, self._plan.entries.get(NUMBER))
+        wish = criteria_in_plan(self.definition, self._plan.routes.entries.get(NUMBER))
         wanted, reasons = judged(wish, seen, stored.record.topic)
         if self.kept.group and not self.kept.durable:  # this is what the last of them wants
             why = "the members of this group may want different things: only they can say"

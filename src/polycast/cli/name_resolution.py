@@ -17,7 +17,7 @@ from polycast.contexts import Context
 from polycast.errors import BadOptionError
 from polycast.filters import Filter
 from polycast.registered_names import imported
-from polycast.routing.stored_plan import class_named
+from polycast.routing.route_table import class_named
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from polycast.filters import Filter
 from polycast.matching import TopicPattern
 from polycast.routing.context_view import ContextView
 from polycast.routing.evaluable import runnable_by
-from polycast.routing.stored_plan import DescribedSelector, class_named
+from polycast.routing.route_table import DescribedSelector, class_named
 from polycast.stores import EventType
 from polycast.typesystem import Registry
 

@@ -10,7 +10,7 @@ import msgspec
 
 from polycast.errors import PolycastError
 from polycast.events import encode_record
-from polycast.routing import RoutingPlan, encode_recipients
+from polycast.routing import encode_recipients, plan_of_routes
 from polycast.stores import Effect
 from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.typesystem import Registry
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.pipeline.code_distribution import CodeBundle
-    from polycast.routing import MatchResult
+    from polycast.routing import MatchResult, Plan
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
 
 SLICE = 10_000  # records that become one stretch
@@ -79,7 +79,7 @@ class Worker:
         names = bundle.names()
         self._open = ExitStack()
         self._store: ReadOnlyStore = self._open.enter_context(open_readonly(path))
-        self._plan = RoutingPlan(Registry(classes=names.classes), names.get)
+        self._plan = plan_of_routes(Registry(classes=names.classes), names.get)
         self._set = Effect(0, 0, 0)
 
     @property
@@ -88,7 +88,7 @@ class Worker:
         return self._store
 
     @property
-    def plan(self) -> RoutingPlan:
+    def plan(self) -> Plan:
         """Whom it asks."""
         return self._plan
 
@@ -116,7 +116,7 @@ class Worker:
         wanted = span.effect
         if self._set != wanted:
             with self._store.view() as view:
-                self._plan.move_to(view.routes(at=span.low), view)
+                self._plan.routes.move_to(view.routes(at=span.low), view)
             if not self._set.routes:
                 gc.collect()
                 gc.freeze()  # the plan stays: nobody need look at it for garbage again
@@ -127,10 +127,10 @@ class Worker:
         batch = self._store.read(low, limit=high - low, until=high)
         entries, high = batch.entries, batch.upto  # less, if there is damage behind it
         with self._store.view() as view:  # what attributes hold may be described later than events
-            self._plan.learn(view)
-        found = self._plan.find(entries)
+            self._plan.routes.learn(view)
+        found = self._plan.match(entries)
         pairs = sum(map(len, found.takers))
-        unsure = self._plan.unsure | found.unsure
+        unsure = self._plan.routes.unsure | found.unsure
         recipients = encode_recipients(low, found.positions, found.takers, unsure)
         return RangeReport(
             low, high, len(entries), found.decoded, pairs, recipients, _failures(found), None

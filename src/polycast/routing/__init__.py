@@ -1,12 +1,12 @@
 """From a published event to the subscriptions that want it: the plan and its generated code."""
 
 from polycast.routing.dispatcher import Dispatcher
-from polycast.routing.plan import Plan
+from polycast.routing.match import MatchFailure, MatchResult
+from polycast.routing.plan import Plan, plan_of_routes
 from polycast.routing.publish import MemoryPublisher
 from polycast.routing.recipients import Recipients, decode_recipients, encode_recipients
 from polycast.routing.record_router import RecordRouter
 from polycast.routing.store_publisher import StorePublisher, Submission
-from polycast.routing.stored_plan import MatchFailure, MatchResult, RoutingPlan, load
 from polycast.routing.target_table import Target
 
 __all__ = [
@@ -17,11 +17,10 @@ __all__ = [
     "Plan",
     "Recipients",
     "RecordRouter",
-    "RoutingPlan",
     "StorePublisher",
     "Submission",
     "Target",
     "decode_recipients",
     "encode_recipients",
-    "load",
+    "plan_of_routes",
 ]

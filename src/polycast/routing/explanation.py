@@ -17,7 +17,7 @@ from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.plain_text import plain_lines
-from polycast.routing.stored_plan import RoutingPlan
+from polycast.routing.plan import Plan, plan_of_routes
 from polycast.stores import StoredRoute
 from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry, wire_name
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.filters import Filter
     from polycast.matching import Definition, Interest, Selector
-    from polycast.routing.context_matcher import PlannedRoute
+    from polycast.routing.route_index import PlannedRoute
     from polycast.routing.translation import ContextTranslation
     from polycast.stores import Stored, View
     from polycast.stores.values import PushedFilter
@@ -132,12 +132,12 @@ def called_in_words(settings: Settings) -> str:
 
 def asked_by_descriptions(view: View, name: str, body: bytes) -> PushedFilter:
     """What whoever has no class and no function of a subscription asks of its filter."""
-    plan = RoutingPlan(Registry(classes=()))
+    plan = plan_of_routes(Registry(classes=()))
     try:
-        plan.move_to([StoredRoute(1, name, body, 1)], view)
+        plan.routes.move_to([StoredRoute(1, name, body, 1)], view)
     except NotDecodableError:
         return NOT_KNOWN
-    return plan.asked(1)
+    return plan.routes.asked(1)
 
 
 def asked_in_words(asked: PushedFilter, definition: Definition, *, who: str = BROKER) -> str:
@@ -226,9 +226,9 @@ def seen_now(event: Any, context: str | None, translation: ContextTranslation) -
     return Seen(type(there), now, lambda: there, (_becomes(context, name, now),))
 
 
-def seen_in_log(plan: RoutingPlan, context: str | None, stored: Stored) -> Seen | str:
+def seen_in_log(plan: Plan, context: str | None, stored: Stored) -> Seen | str:
     """An event of a log as a context saw it, as far as descriptions tell; or why it did not."""
-    record, form = stored.record, plan.form(context, stored)
+    record, form = stored.record, plan.records.form(context, stored)
     if form is None:
         return _absent(plan, context, stored)
     how: list[str] = []
@@ -240,19 +240,19 @@ def seen_in_log(plan: RoutingPlan, context: str | None, stored: Stored) -> Seen 
         how.append(_becomes(context, before, name))
 
     def read() -> Any:
-        event = codec_for(form.record.codec).decode(form.record, registry=plan.registry)
+        event = codec_for(form.record.codec).decode(form.record, registry=plan.routes.registry)
         return event if form.translate is None else form.translate(event)
 
     cls = None if form.cls is object else form.cls  # nobody has described it
     return Seen(cls, name, read, tuple(how), form.sure)
 
 
-def _absent(plan: RoutingPlan, context: str | None, stored: Stored) -> str:
+def _absent(plan: Plan, context: str | None, stored: Stored) -> str:
     """Why an event of a log was never in a context."""
     record = stored.record
     if record.rooted() is None:
         return f"{record.name} of context {record.context!r} does not leave that context"
-    if context is not None and not plan.contexts.is_there(context, stored.position):
+    if context is not None and not plan.routes.contexts.is_there(context, stored.position):
         return f"there was no context {context!r} at position {stored.position:,}"
     return f"context {context!r} sees nothing of {record.name}"
 

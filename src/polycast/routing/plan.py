@@ -10,32 +10,43 @@ then matched inside.
 from __future__ import annotations
 
 from abc import get_cache_token
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
+from polycast.routing.match import RecordMatcher
 from polycast.routing.recipient_query import Recipient, RecipientQuery
+from polycast.routing.route_table import RouteTable, none_named
 from polycast.routing.target_index import TargetIndex, is_single, pays_to_index
 from polycast.routing.target_table import TargetTable
 from polycast.routing.translation import ContextRemoved, ContextTranslation, TranslationFailed
 from polycast.stores import Undecodable
+from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from polycast.routing.match import MatchResult
     from polycast.routing.recipient_query import EventForm
+    from polycast.routing.route_table import Budget
     from polycast.routing.target_table import Candidates, Target
+    from polycast.stores import Stored
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "plan_of_routes"]
 
 MOST_CANDIDATES = 4_096  # that are remembered: each topic has its own, and topics never end
 
 
 class Plan:
-    """Live subscriptions of a bus. Whoever changes it, or asks for candidates, holds its lock."""
+    """Who wants what: live subscriptions of a bus, or the routes of a store, by number.
 
-    def __init__(self) -> None:
+    Whoever changes it, or asks for candidates, holds the lock of its bus; `match` is for one thread
+    at a time.
+    """
+
+    def __init__(self, routes: RouteTable | None = None) -> None:
         self.targets = TargetTable()
+        self._routes = routes
         self.translation = ContextTranslation()
         self._index: TargetIndex | None = None  # made when many want events of one class
         # Emptied when the plan changes, and by a full collection: it would keep classes alive.
@@ -72,6 +83,27 @@ class Plan:
         if self._index is None:
             self._index = TargetIndex(self.targets)
         return self._index
+
+    # -- records known by description only ---------------------------------------------------------
+
+    @property
+    def routes(self) -> RouteTable:
+        """The stored subscriptions in effect."""
+        if self._routes is None:
+            self._routes = RouteTable(Registry(classes=()))
+        return self._routes
+
+    @cached_property
+    def records(self) -> RecordMatcher:
+        """What matches records; it says, too, what a record is in a context."""
+        return RecordMatcher(self.routes)
+
+    def match(self, records: Sequence[Stored], *, owner: str | None = None) -> MatchResult:
+        """The routes that take each of some records, which are in log order.
+
+        With an owner, only those of that owner are asked.
+        """
+        return self.records.match(records, owner=owner)
 
     # -- who can want an event -------------------------------------------------------------------
 
@@ -163,3 +195,13 @@ class Plan:
             except FAILURES as error:
                 target.unfit(error)
         return hits
+
+
+def plan_of_routes(
+    registry: Registry,
+    function: Callable[[str], Callable[..., object] | None] = none_named,
+    *,
+    budget: Budget | None = None,
+) -> Plan:
+    """A plan for records: `function` gives the functions of modules that filters may name."""
+    return Plan(RouteTable(registry, function, budget=budget))

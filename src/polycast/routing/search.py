@@ -10,7 +10,8 @@ from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.registered_names import RegisteredNames
-from polycast.routing.stored_plan import DescribedSelector, RoutingPlan
+from polycast.routing.plan import plan_of_routes
+from polycast.routing.route_table import DescribedSelector
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
@@ -133,14 +134,14 @@ class History:
         self._registry = Registry(classes=names.classes)
         for each in search.descriptions:
             self._registry.add(each)
-        self._plan = RoutingPlan(self._registry, names.get)
+        self._plan = plan_of_routes(self._registry, names.get)
         routes = [
             StoredRoute(number, "", definition.encoded(), 1)
             for number, definition in enumerate(search.wanted)
         ]
         with store.view() as view:
-            self._plan.move_to(routes, view)
-        if search.asked and 0 in self._plan.unsure:
+            self._plan.routes.move_to(routes, view)
+        if search.asked and 0 in self._plan.routes.unsure:
             raise BadOptionError(
                 "where",
                 search.wanted[0].where,
@@ -152,7 +153,7 @@ class History:
     def is_sure(self) -> bool:
         """Whether the subscription certainly wants what is found."""
         known = self._search.place is None or len(self._search.wanted) > self._search.asked
-        return known and not self._plan.unsure
+        return known and not self._plan.routes.unsure
 
     def matching(self, low: int, high: int) -> Iterator[list[Stored]]:
         """The events that are meant between two positions, a page at a time."""
@@ -172,7 +173,7 @@ class History:
         return found
 
     def _meant(self, entries: list[Stored]) -> list[Stored]:
-        asked = self._plan.find(entries)
+        asked = self._plan.match(entries)
         every = len(self._search.wanted)
         pairs = zip(asked.positions, asked.takers, strict=True)
         meant = {position for position, takers in pairs if len(takers) == every}

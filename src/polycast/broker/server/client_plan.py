@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from polycast.broker.server.encoding_cache import RoutedBatch
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.request_limits import parts_of
-from polycast.routing.stored_plan import MatchResult, RoutingPlan
+from polycast.routing import MatchResult, plan_of_routes
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry
 
@@ -34,7 +34,7 @@ class ClientPlan:
 
     def __init__(self, budget: FilterBudget, monotonic: Callable[[], float]) -> None:
         self._now = monotonic
-        self._plan = RoutingPlan(Registry(classes=()), budget=budget)
+        self._plan = plan_of_routes(Registry(classes=()), budget=budget)
         self._recipients: dict[int, EventStream] = {}  # by the number of a definition
         self._numbers: dict[EventStream, dict[str, list[int]]] = {}  # and by subscription
         self._counts: Counter[EventStream] = Counter()  # definitions of each
@@ -43,8 +43,8 @@ class ClientPlan:
 
     def learn(self, view: View) -> None:
         """Load new types and contexts of the store."""
-        self._plan.learn(view, later=True)
-        self._plan.learn_contexts(view)
+        self._plan.routes.learn(view, later=True)
+        self._plan.routes.learn_contexts(view)
 
     def replace(
         self,
@@ -81,7 +81,7 @@ class ClientPlan:
     ) -> None:
         self._last += 1
         route = StoredRoute(self._last, name, definition, 0)
-        self._plan.add(route, private=private, party=recipient.owner)
+        self._plan.routes.add(route, private=private, owner=recipient.owner)
         self._recipients[self._last] = recipient
         self._numbers.setdefault(recipient, {}).setdefault(name, []).append(self._last)
         self._counts[recipient] += 1
@@ -95,7 +95,7 @@ class ClientPlan:
             self._removed.append(number)
 
     def _is_group(self, number: int) -> bool:
-        return self._plan.entries[number].definition.group is not None
+        return self._plan.routes.entries[number].definition.group is not None
 
     def remove_all(self, recipient: EventStream) -> None:
         """Remove all subscriptions of a client."""
@@ -117,14 +117,14 @@ class ClientPlan:
 
     def asked(self, recipient: EventStream, name: str) -> list[PushedFilter]:
         """What the broker evaluates of a subscription's filters, for each definition."""
-        return [self._plan.asked(number) for number in self._of(recipient, name)]
+        return [self._plan.routes.asked(number) for number in self._of(recipient, name)]
 
     # -- upkeep ------------------------------------------------------------------------------------
 
     def reconsider(self) -> bool:
         """Recompile some filters whose types have changed; whether there is more to do."""
         began = self._now()
-        while more := self._plan.reconsider(FEW):
+        while more := self._plan.routes.reconsider(FEW):
             if self._now() - began > TURN:
                 break
         return more
@@ -134,16 +134,16 @@ class ClientPlan:
         began = self._now()
         while self._removed and self._now() - began < TURN:
             for _ in range(min(FEW, len(self._removed))):
-                self._plan.remove(self._removed.popleft())
+                self._plan.routes.remove(self._removed.popleft())
         return bool(self._removed)
 
     # -- matching ----------------------------------------------------------------------------------
 
-    def route(self, records: Sequence[Stored], *, party: str | None = None) -> RoutedBatch:
-        """Who may want which records; for a party, only its own filters are evaluated."""
+    def route(self, records: Sequence[Stored], *, owner: str | None = None) -> RoutedBatch:
+        """Who may want which records; for a owner, only its own filters are evaluated."""
         by_takers: dict[tuple[int, ...], list[Stored]] = {}
         if records and self._recipients:
-            taken = self._match(records, party)
+            taken = self._match(records, owner)
             at = {stored.position: stored for stored in records}
             same: dict[int, list[Stored]] = {}  # many records share one list of takers
             for position, numbers in zip(taken.positions, taken.takers, strict=True):
@@ -162,7 +162,7 @@ class ClientPlan:
     ) -> Sequence[Stored]:
         """The records that a subscription may want; all of them while that is not known."""
         numbers = set(self._of(recipient, name))
-        if not numbers or not self._plan.is_settled:
+        if not numbers or not self._plan.routes.is_settled:
             return records
         taken = self._match(records, recipient.owner)
         wanted = {
@@ -172,17 +172,17 @@ class ClientPlan:
         }
         return [stored for stored in records if stored.position in wanted]
 
-    def _match(self, records: Sequence[Stored], party: str | None) -> MatchResult:
+    def _match(self, records: Sequence[Stored], owner: str | None) -> MatchResult:
         """Match records; one that breaks the plan goes to all clients, which find out why."""
         try:
-            return self._plan.find(records, party=party)
+            return self._plan.match(records, owner=owner)
         except Exception as error:
             if len(records) == 1:
                 _log.error("position %d goes to all: %r", records[0].position, error)
                 return MatchResult([records[0].position], [sorted(self._recipients)])
         found = MatchResult()
         for record in records:
-            one = self._match([record], party)
+            one = self._match([record], owner)
             found.positions += one.positions
             found.takers += one.takers
         return found

@@ -159,7 +159,7 @@ class Fanout:
         """Send one client a batch from before the front; whether there is more."""
         if recipient.at < self.front:
             batch = self._store.read(recipient.at, limit=BATCH, until=self.front, size=MUCH)
-            routed = self.plan.route(batch.entries, party=recipient.owner)
+            routed = self.plan.route(batch.entries, owner=recipient.owner)
             encoded = routed.encoded_for(recipient)
             recipient.at = max(batch.upto, recipient.at)
             self._send(recipient, encoded)

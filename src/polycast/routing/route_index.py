@@ -1,4 +1,4 @@
-"""The routes of one party in one context: whom events may be for, and what filters look at."""
+"""Stored subscriptions of one owner in one context: an index of filters, and what they read."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class PlannedRoute:
     """What of its filter can be asked here."""
     sure: bool
     """Whether that is all of it."""
-    party: str | None = None
-    """Whose it is, where filters of one party must not take the time of others."""
+    owner: str | None = None
+    """Whose it is, where the filters of one owner must not take the time of others."""
     effort: Effort = NO_EFFORT
     """What asking it takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What the filters of some routes look at in an event."""
+    """What the filters of some routes read of an event."""
 
     filtered: bool
-    """Whether anybody has a filter."""
+    """Whether any of them has a filter."""
     names: frozenset[str] | None
     """The attributes that are asked for; None if all of the event may be."""
     effort: Effort = NO_EFFORT
@@ -50,8 +50,8 @@ class Projection:
 
 
 @dataclass(slots=True)
-class _Looks:
-    """What the filters behind one selector look at, as counts, so that they can come and go."""
+class _FilterUsage:
+    """What the filters behind one selector read, as counts, so that they can come and go."""
 
     routes: int = 0
     filters: int = 0
@@ -81,43 +81,43 @@ class RouteIndex:
 
     def __init__(self) -> None:
         self.matcher: Matcher[int] = Matcher()
-        self._looks: dict[Selector[Any], _Looks] = {}
+        self._usage: dict[Selector[Any], _FilterUsage] = {}
         self._selectors = Selectors()  # the same
 
     def __len__(self) -> int:
         return len(self.matcher)
 
     def add(self, entry: PlannedRoute) -> None:
-        """Let a route be one of them."""
+        """Add a route."""
         self.matcher.add(entry.route.number, entry.selector, entry.where)
         self.matcher.prepare(entry.selector)
-        if entry.selector not in self._looks:
-            self._looks[entry.selector] = _Looks()
+        if entry.selector not in self._usage:
+            self._usage[entry.selector] = _FilterUsage()
             self._selectors.add(entry.selector)
-        self._looks[entry.selector].change(entry, 1)
+        self._usage[entry.selector].change(entry, 1)
 
-    def strain(self, before: PlannedRoute, now: PlannedRoute) -> None:
+    def reweigh(self, before: PlannedRoute, now: PlannedRoute) -> None:
         """Asking a route takes more or less than before."""
-        looks = self._looks[now.selector]
-        looks.effort = looks.effort.plus(before.effort, -1).plus(now.effort)
+        usage = self._usage[now.selector]
+        usage.effort = usage.effort.plus(before.effort, -1).plus(now.effort)
 
     def remove(self, entry: PlannedRoute) -> None:
-        """Let a route be none of them any more."""
+        """Remove a route."""
         self.matcher.remove(entry.route.number)
-        looks = self._looks[entry.selector]
-        looks.change(entry, -1)
-        if not looks.routes:
-            del self._looks[entry.selector]
+        usage = self._usage[entry.selector]
+        usage.change(entry, -1)
+        if not usage.routes:
+            del self._usage[entry.selector]
             self._selectors.remove(entry.selector)
 
-    def attention(self, cls: type, topic: str | None) -> Projection | None:
-        """What those look at who cover a class on a topic; None if nobody does."""
-        looks = [self._looks[each] for each in self._selectors.covering(cls, topic)]
-        if not looks:
+    def projection(self, cls: type, topic: str | None) -> Projection | None:
+        """What the filters of routes that cover a class on a topic read; None if no route does."""
+        usages = [self._usage[selector] for selector in self._selectors.covering(cls, topic)]
+        if not usages:
             return None
-        whole = any(each.whole for each in looks)
-        names = None if whole else frozenset().union(*(each.names for each in looks))
+        whole = any(usage.whole for usage in usages)
+        names = None if whole else frozenset().union(*(usage.names for usage in usages))
         effort = NO_EFFORT
-        for each in looks:
-            effort = effort.plus(each.effort)
-        return Projection(any(each.filters for each in looks), names, effort)
+        for usage in usages:
+            effort = effort.plus(usage.effort)
+        return Projection(any(usage.filters for usage in usages), names, effort)
