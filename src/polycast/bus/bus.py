@@ -206,7 +206,7 @@ class Bus:
     @overload
     def subscribe(
         self,
-        what: Selector[T],
+        what: Selector[T] | type[T],
         callback: Callable[[T], object],
         *,
         where: Callable[[T], object] | None = None,
@@ -215,25 +215,7 @@ class Bus:
     @overload
     def subscribe(
         self,
-        what: Selector[T],
-        callback: Callable[[T, Delivery], object],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
-    ) -> Subscription[T]: ...
-    @overload
-    def subscribe(
-        self,
-        what: type[T],
-        callback: Callable[[T], object],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
-    ) -> Subscription[T]: ...
-    @overload
-    def subscribe(
-        self,
-        what: type[T],
+        what: Selector[T] | type[T],
         callback: Callable[[T, Delivery], object],
         *,
         where: Callable[[T], object] | None = None,
@@ -323,16 +305,7 @@ class Bus:
     @overload
     def on(
         self,
-        what: Selector[T],
-        /,
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
-    ) -> Registrar[T]: ...
-    @overload
-    def on(
-        self,
-        what: type[T],
+        what: Selector[T] | type[T],
         /,
         *,
         where: Callable[[T], object] | None = None,
@@ -373,15 +346,7 @@ class Bus:
     @overload
     def stream(
         self,
-        what: Selector[T],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
-    ) -> Stream[T]: ...
-    @overload
-    def stream(
-        self,
-        what: type[T],
+        what: Selector[T] | type[T],
         *,
         where: Callable[[T], object] | None = None,
         **options: Unpack[SubscribeOptions],

@@ -53,21 +53,7 @@ class DACollection(Collection[E], Generic[E]):
     @overload
     def __init__(
         self,
-        what: Selector[E],
-        bus: Bus,
-        *,
-        pull: Literal["fifo", "lifo"] | None = None,
-        where: Callable[[E], object] | None = None,
-        durable: str | None = None,
-        subtypes: bool = True,
-        queue: int = 10_000,
-        overflow: Overflow | None = None,
-        copy: bool = False,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        what: type[E],
+        what: Selector[E] | type[E],
         bus: Bus,
         *,
         pull: Literal["fifo", "lifo"] | None = None,
