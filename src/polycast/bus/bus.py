@@ -415,7 +415,7 @@ class Bus:
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all that was published is handled; False if that took too long."""
-        return self._lifecycle.flush(timeout)
+        return self._engine.quiescence.flush(timeout)
 
     def close(self, timeout: float = 5.0) -> tuple[Undelivered, ...]:
         """Accept nothing more, deliver what is there, and say what could not be delivered."""

@@ -12,7 +12,6 @@ from polycast.contexts.declare.context_state import differences, state_of
 from polycast.delivery import DeadLetter
 from polycast.delivery.cursors import record_of
 from polycast.errors import BadContextError, BadOptionError, ContextConflictError, StoreError
-from polycast.locks import await_all
 from polycast.routing.context_versions import ContextHistory, StoredTranslation
 from polycast.routing.translation import TranslationFailed, letter_name, reason_of
 from polycast.stores import Letter, Stored
@@ -127,14 +126,15 @@ class StoredContexts(BusContexts):
         clock: Clock,
         letters: DeadLetters,
         store: Store,
+        pending: set[Future[None]],
     ) -> None:
         super().__init__(dispatcher, clock, letters)
+        self._pending = pending  # what flush() waits for
         self._store, self._kept = store, set[str]()
         self._registry = router.registry
         self._history = ContextHistory(router.registry, self._function)
         dispatcher.plan.translation = StoredTranslation(self._history, router.root_of)
         self._describe = router.learn
-        self._burying: set[Future[None]] = set()
         self._said: dict[str, bytes] = {}  # what this bus has declared last
         self._others: dict[str, str] = {}  # contexts that others have replaced or removed, and how
         self._changing: frozenset[str] = frozenset()  # those that this bus is about to change
@@ -222,8 +222,7 @@ class StoredContexts(BusContexts):
 
     def look(self, view: View) -> None:
         """Others may have changed contexts."""
-        if self.federation is not None:
-            self._notice(self._learn(view))
+        self._notice(self._learn(view))
 
     def _learn(self, view: View) -> list[ContextVersion]:
         revision, versions = view.revision(), view.contexts()
@@ -236,18 +235,14 @@ class StoredContexts(BusContexts):
         """The same; several buses may find out, and one letter is enough."""
         stored, found = Stored(entry.position, record_of(entry)), TranslationFailed(context, error)
         burying = self._store.write(lambda tx: self._bury(tx, stored, found))
-        self._burying.add(burying)
-        burying.add_done_callback(self._burying.discard)
+        self._pending.add(burying)
+        burying.add_done_callback(self._pending.discard)
 
     def _bury(self, tx: Transaction, stored: Stored, astray: TranslationFailed) -> None:
         name, reason = letter_name(astray.context), reason_of(astray.error)
         if not tx.count_letters(subscription=name, at=stored.position):
             now = self._clock.time()
             tx.bury([Letter(0, name, stored.position, stored.record, reason, 1, now)])
-
-    def settle(self) -> None:
-        """Return when all that was found astray is kept."""
-        await_all(self._burying)
 
 
 def _otherwise(there: ContextVersion | None, declared: bytes) -> str:

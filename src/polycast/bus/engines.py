@@ -6,7 +6,7 @@ import itertools
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from polycast.broker.client.address import addresses_of, is_remote
 from polycast.bus.admission import admit, admit_shared
@@ -25,18 +25,18 @@ from polycast.stores import Publisher, Recent, open_store
 from polycast.stores.urls import path_of
 from polycast.subscriptions.advertisements import Advertisements
 from polycast.subscriptions.dead_letter_replay import DeadLetterReplay
-from polycast.subscriptions.delivery_progress import MemoryProgress, StoreProgress
+from polycast.subscriptions.delivery_progress import MemoryProgress, Quiescence, StoreProgress
 from polycast.subscriptions.heartbeat import Heartbeat
 from polycast.subscriptions.leases import StoredLeases
-from polycast.subscriptions.mailbox_table import MailboxTable
 from polycast.subscriptions.memory_backend import MemoryBackend
 from polycast.subscriptions.retention_job import RetentionJob
 from polycast.subscriptions.store_backend import StoreBackend
-from polycast.subscriptions.subscription_registry import SubscriptionRegistry
+from polycast.subscriptions.subscription_registry import MailboxTable, SubscriptionRegistry
 from polycast.subscriptions.watcher import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from polycast.config import Clock
     from polycast.delivery import LoopThread, Mailbox, Pool, Timers
@@ -87,7 +87,7 @@ class Setting(NamedTuple):
     """Returns the bus, if it is still there."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Engine:
     """The parts of a bus, as its interface uses them."""
 
@@ -101,10 +101,9 @@ class Engine:
     publishing: Publishing
     contexts: BusContexts
 
-    @property
-    def progress(self) -> MemoryProgress | StoreProgress:
-        """How far events have got to the subscriptions."""
-        return self.subscriptions.progress
+    def __post_init__(self) -> None:
+        self.progress = self.subscriptions.progress
+        self.quiescence = Quiescence(self.subscriptions, self.progress)
 
     def close(self) -> None:
         """The bus is closed."""
@@ -113,7 +112,7 @@ class Engine:
         """Nobody has the bus any more, and nobody closed it."""
 
 
-@dataclass(slots=True)
+@dataclass
 class StoreEngine(Engine):
     """The same over a store."""
 
@@ -185,14 +184,15 @@ def store_engine(
 ) -> StoreEngine:
     """Put a bus over a store together."""
     options, registry = setting.options, setting.registry
-    services: Services  # some parts are made after those that call them
-    backend: StoreBackend
+    backend: StoreBackend  # some parts are made after those that call them
     leases: StoredLeases
     contexts: StoredContexts
     watcher: Watcher
     progress: StoreProgress
     if options.retention is not None:
         options.retention.keep_in(store)
+    kept_locks: list[Any] = []
+    pending: set[Future[None]] = set()  # what flush() waits for
     workers = setting.workers(clock, runtime)
     heartbeat = Heartbeat(
         store,
@@ -217,8 +217,8 @@ def store_engine(
         dispatcher,
         store,
         within=options.publish_timeout,
-        is_called_back=lambda: is_called_back(services),
-        kept_locks=_later(lambda: backend.locks),
+        is_called_back=is_called_back,
+        kept_locks=kept_locks,
     )
     reader = LogReader(store, router, look=_later(lambda: watcher.look))
     mailboxes = MailboxTable(dispatcher)
@@ -228,6 +228,7 @@ def store_engine(
         router,
         publisher,
         clock,
+        pending=pending,
         post=replay,
         mailboxes=mailboxes,
         wait_until_brought=_later(lambda: progress.wait_until_brought),
@@ -241,11 +242,12 @@ def store_engine(
     )
     leases = StoredLeases(store, clock, heartbeat.detector, mailboxes)
     backend = StoreBackend(
-        store, dispatcher, registry, reader, heartbeat, services, mailboxes, leases
+        store, dispatcher, registry, reader, heartbeat, services, mailboxes, leases, kept_locks
     )
-    contexts = StoredContexts(dispatcher, router, clock, letters, store)
+    contexts = StoredContexts(dispatcher, router, clock, letters, store, pending)
     watcher = Watcher(
         store,
+        dispatcher,
         reader,
         heartbeat,
         services,
@@ -259,10 +261,10 @@ def store_engine(
         dispatcher,
         router,
         mailboxes,
-        letters,
+        pending,
         bus=lambda: heartbeat.bus.id,
         has_seen_all=watcher.has_seen_all,
-        settle_contexts=contexts.settle,
+        within=options.publish_timeout,
     )
     subscriptions = SubscriptionRegistry(
         dispatcher, services, mailboxes, backend, progress, setting.owner
@@ -314,6 +316,7 @@ def _services(
         ended=ended,
         quiet=dispatcher.runtime.condition(),
         runtime=dispatcher.runtime,
+        home=dispatcher.home,
         threaded=workers.threaded,
         source=source,
     )

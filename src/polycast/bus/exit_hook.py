@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.bus.bus import Bus
     from polycast.bus.engines import Engine
     from polycast.bus.lifecycle import Lifecycle
-    from polycast.subscriptions.mailbox_table import MailboxTable
+    from polycast.subscriptions.subscription_registry import MailboxTable
 
 __all__ = ["close_at_exit", "let_go"]
 
@@ -143,7 +143,7 @@ def let_go(engine: Engine, lifecycle: Lifecycle, title: str) -> None:
     may_wait = services.source is not None and len(mailboxes) > 0
     if lifecycle.state == "open" and services.threaded and (may_wait or _is_busy(mailboxes)):
         tell = partial(_tell_of, mailboxes, title)
-        draining = threading.Thread(target=_drain, args=(engine, lifecycle, tell), daemon=True)
+        draining = threading.Thread(target=_drain, args=(engine, tell), daemon=True)
         _let_go[draining] = tell
         with suppress(RuntimeError):  # the interpreter ends, and starts no threads any more
             draining.start()
@@ -155,13 +155,13 @@ def _is_busy(mailboxes: MailboxTable) -> bool:
     return any(not mailbox.state.is_idle() for mailbox in mailboxes)
 
 
-def _drain(engine: Engine, lifecycle: Lifecycle, tell: Callable[[], None]) -> None:
+def _drain(engine: Engine, tell: Callable[[], None]) -> None:
     """What waits in a bus is delivered, or counted; in a thread of its own."""
     mailboxes, progress = engine.subscriptions.mailboxes, engine.progress
     try:
         with suppress(PolycastError):
             waits = _is_busy(mailboxes) or not progress.is_caught_up(*progress.awaited())
-            if not lifecycle.flush(DRAINED_WITHIN) or waits:
+            if not engine.quiescence.flush(DRAINED_WITHIN) or waits:
                 tell()
     finally:
         stop_threads(engine)

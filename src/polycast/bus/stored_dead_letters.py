@@ -15,14 +15,13 @@ from polycast.delivery.replay import Passed, announce
 from polycast.errors import AccessDeniedError, BrokerRefusedError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.events import encode_record
-from polycast.locks import await_all
 from polycast.matching import Definition
 from polycast.plain_text import log_of
 from polycast.routing.search import place_of
 from polycast.routing.translation import TranslationFailed, context_of_letter, reason_of
 from polycast.stores import Flight, Stored
 from polycast.stores.claims import OUTLIVING, outliving
-from polycast.subscriptions.mailbox_table import is_kept
+from polycast.subscriptions.subscription_registry import is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from polycast.events import Record, Root
     from polycast.routing import RecordRouter, StorePublisher
     from polycast.stores import Letter, Store, StoredSubscription, Transaction
-    from polycast.subscriptions.mailbox_table import MailboxTable
+    from polycast.subscriptions.subscription_registry import MailboxTable
 
     Replay = Callable[[list[DeadLetter]], tuple[list[DeadLetter], list[DeadLetter]]]
 
@@ -52,15 +51,15 @@ class StoredLetters(DeadLetters):
         publisher: StorePublisher,
         clock: Clock,
         *,
+        pending: set[Future[None]],
         post: Replay,
         mailboxes: MailboxTable,
         wait_until_brought: Callable[[int], None],
     ) -> None:
         super().__init__(keep=0, post=post)
-        self._store, self._clock = store, clock
-        self._router, self._publisher = router, publisher
+        self._store, self._clock, self._router = store, clock, router
+        self._publisher, self._pending = publisher, pending  # what flush() waits for
         self._mailboxes, self._wait_until_brought = mailboxes, wait_until_brought
-        self._burying: set[Future[None]] = set()
 
     def __len__(self) -> int:
         if not self._store.is_up:
@@ -90,13 +89,9 @@ class StoredLetters(DeadLetters):
         """Keep one more, of a subscription that the store does not know."""
         kept = letter_of(letter)
         burying = self._store.write(lambda tx: tx.bury([kept]))
-        self._burying.add(burying)
-        burying.add_done_callback(self._burying.discard)
+        self._pending.add(burying)
+        burying.add_done_callback(self._pending.discard)
         burying.add_done_callback(partial(_told, letter.subscription))
-
-    def settle(self) -> None:
-        """Return when all that were added are kept, or the store has not answered for long."""
-        await_all(self._burying, self._publisher.within)
 
     def replay(self, *letters: DeadLetter) -> int:
         """Give these, or all, to their subscriptions once more; how many went.

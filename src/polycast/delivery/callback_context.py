@@ -16,6 +16,6 @@ def callbacks_under_way() -> tuple[Any, ...]:
     return inside.get()
 
 
-def is_called_back(services: object) -> bool:
-    """Whether this code runs in a callback of the bus with these services."""
-    return any(box is not None and box.services is services for box in inside.get())
+def is_called_back(home: object) -> bool:
+    """Whether this code runs in a callback of the bus that was opened in a home."""
+    return any(box is not None and box.services.home is home for box in inside.get())

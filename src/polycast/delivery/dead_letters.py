@@ -116,9 +116,6 @@ class DeadLetters(Sequence[DeadLetter]):
                     del self._letters[oldest]
                     self.let_go += 1
 
-    def settle(self) -> None:
-        """Return when all that were added are kept."""
-
     def cut_off(self) -> int:
         """How many are of subscriptions that were cut off, which are never let go."""
         return len(self._letters) - len(self._limited)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import STORE_FAILURES
-from polycast.log_reader.log_pages import PAGE_RECORDS
+from polycast.log_reader.log_pages import PAGE_BYTES, PAGE_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.delivery import Mailbox
     from polycast.log_reader.event_selection import EventSelection, Wanted
-    from polycast.log_reader.log_pages import LogPages
     from polycast.log_reader.remote_interests import RemoteInterests
     from polycast.log_reader.routed_reader import RoutedReader
     from polycast.routing import RecordRouter
+    from polycast.stores import Store
 
 __all__ = ["BacklogReader"]
 
@@ -25,7 +25,7 @@ class BacklogReader:
 
     def __init__(
         self,
-        pages: LogPages,
+        store: Store,
         router: RecordRouter,
         selection: EventSelection,
         interests: RemoteInterests,
@@ -33,25 +33,25 @@ class BacklogReader:
         *,
         look: Callable[[], None],
     ) -> None:
-        self._pages, self._router, self._selection = pages, router, selection
+        self._store, self._router, self._selection = store, router, selection
         self._interests, self._routed, self._look = interests, routed, look
         self._lock = router.dispatcher.runtime.rlock()
-        self._lagging: dict[Mailbox, None] = {}
+        self.lagging: dict[Mailbox, None] = {}
 
     def add(self, mailbox: Mailbox) -> None:
         """Read for a mailbox that has room for what it is behind."""
         with self._lock:
-            self._lagging[mailbox] = None
+            self.lagging[mailbox] = None
 
     # -- in the thread of the log reader -----------------------------------------------------------
 
     def read(self) -> bool:
         """Read a page for one mailbox; return whether there may be more."""
         with self._lock:
-            mailbox = next(iter(self._lagging), None)
+            mailbox = next(iter(self.lagging), None)
             if mailbox is None:
                 return False
-            del self._lagging[mailbox]
+            del self.lagging[mailbox]
         start, route = mailbox.queue.behind, mailbox.route
         room = min(mailbox.state.room(), PAGE_RECORDS)
         if start is None or mailbox.ended is not None:
@@ -70,7 +70,7 @@ class BacklogReader:
             elif mailbox.state.room() > 0:
                 self.add(mailbox)
         with self._lock:
-            return bool(self._lagging)
+            return bool(self.lagging)
 
     def _live(self, mailbox: Mailbox) -> int:
         """From here on a mailbox is brought what is new; what is before its route it reads."""
@@ -93,12 +93,13 @@ class BacklogReader:
             until = until if routed_range is None else min(until, routed_range.high)
         elif route is not None:
             until = route.start
-        page = self._pages.read(
+        page = self._store.read(
             start,
-            room,
+            limit=room,
             until=until,
             types=self._selection.types(mailbox),
             wanted_by=self._interests.key(mailbox),
+            size=PAGE_BYTES,
         )
         self._look()
         return self._selection.wanted(mailbox, page.entries), page.upto

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from polycast.errors.failures import STORE_FAILURES
 from polycast.log_reader.backlog_reader import BacklogReader
 from polycast.log_reader.event_selection import EventSelection
-from polycast.log_reader.log_pages import LogPages
+from polycast.log_reader.log_pages import PAGE_BYTES, PAGE_RECORDS
 from polycast.log_reader.remote_interests import RemoteInterests
 from polycast.log_reader.routed_reader import RoutedReader
 from polycast.plain_text import log_of
@@ -36,12 +36,11 @@ class LogReader:
     def __init__(self, store: Store, router: RecordRouter, *, look: Callable[[], None]) -> None:
         self._store, self._router, self._dispatcher = store, router, router.dispatcher
         self._look = look  # sees what others have changed in the store
-        self._pages = LogPages(store)
         self.interests = RemoteInterests(store)
         self.selection = EventSelection(store, router)
-        self.routed = RoutedReader(store, self._pages, router, look=look, fallen_behind=self.behind)
+        self.routed = RoutedReader(store, router, look=look, fallen_behind=self.behind)
         self._backlog = BacklogReader(
-            self._pages, router, self.selection, self.interests, self.routed, look=look
+            store, router, self.selection, self.interests, self.routed, look=look
         )
         self._bell = router.dispatcher.runtime.event()
         self._lock = router.dispatcher.runtime.rlock()
@@ -137,8 +136,12 @@ class LogReader:
         """Read a little; return whether there may be more."""
         failed: Exception | None = None
         more = False
-        # One that fails does not stop the others.
-        for read in (self._read_new, self.routed.read, self._backlog.read):
+        reads = [self._read_new]
+        if self.routed.mailboxes:
+            reads.append(self.routed.read)
+        if self._backlog.lagging:
+            reads.append(self._backlog.read)
+        for read in reads:  # one that fails does not stop the others
             try:
                 more = read() or more
             except STORE_FAILURES as error:
@@ -153,7 +156,9 @@ class LogReader:
 
     def _read_new(self) -> bool:
         router = self._router
-        page = self._skipped() or self._pages.news(router.routed)
+        page = self._skipped() or self._store.news(
+            router.routed, limit=PAGE_RECORDS, size=PAGE_BYTES
+        )
         self._look()
         for stored in page.entries:
             if self._closed:

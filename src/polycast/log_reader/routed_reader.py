@@ -5,14 +5,13 @@ from __future__ import annotations
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
-from polycast.log_reader.log_pages import PAGE_RECORDS
+from polycast.log_reader.log_pages import PAGE_RECORDS, records_at
 from polycast.log_reader.routed_ranges import RoutedRanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.delivery import Mailbox
-    from polycast.log_reader.log_pages import LogPages
     from polycast.log_reader.routed_ranges import RoutedRange
     from polycast.routing import RecordRouter
     from polycast.routing.recipients import Recipients
@@ -29,49 +28,41 @@ class RoutedReader:
     def __init__(
         self,
         store: Store,
-        pages: LogPages,
         router: RecordRouter,
         *,
         look: Callable[[], None],
         fallen_behind: Callable[[Mailbox], None],
     ) -> None:
-        self._store, self._pages, self._router = store, pages, router
+        self._store, self._router = store, router
         self._look, self._fallen_behind = look, fallen_behind
         self._ranges = RoutedRanges(store)
         self._lock = router.dispatcher.runtime.rlock()
-        self._boxes: dict[int, Mailbox] = {}  # by the number of their route
+        self.mailboxes: dict[int, Mailbox] = {}  # by the number of their route
         self.front = 1  # all before this position has been brought to the mailboxes with a route
         self._claimed = 1  # who is brought what is before this was settled, under the lock
         self._under_way: tuple[Recipients, Iterator[tuple[int, list[int]]]] | None = None
         self.waits_since: float | None = None  # how long there is something that is not routed
         self.is_closed = False
 
-    @property
-    def has_mailboxes(self) -> bool:
-        """Whether the pipeline routes for anybody here."""
-        return bool(self._boxes)
-
     def join(self, mailbox: Mailbox, start: int, number: int) -> None:
         """Bring a mailbox what is routed to it, once it is not behind."""
         with self._lock:
-            if not self._boxes:  # nobody has looked at what was routed before
+            if not self.mailboxes:  # nobody has looked at what was routed before
                 with self._store.view() as view:
                     self.front = max(self.front, view.routed().high)
             mailbox.queue.go_live(max(self.front, self._claimed, start))
-            self._boxes[number] = mailbox
+            self.mailboxes[number] = mailbox
 
     def leave(self, mailbox: Mailbox) -> None:
         """Bring a mailbox nothing more."""
         with self._lock:
-            if mailbox.route is not None and self._boxes.get(mailbox.route.number) is mailbox:
-                del self._boxes[mailbox.route.number]
+            if mailbox.route is not None and self.mailboxes.get(mailbox.route.number) is mailbox:
+                del self.mailboxes[mailbox.route.number]
 
     # -- in the thread of the log reader -----------------------------------------------------------
 
     def read(self) -> bool:
         """Bring a little; return whether there may be more."""
-        if not self._boxes:
-            return False
         routed_range = self.range_at(self.front)
         if routed_range is None:
             waits = self._router.routed > self.front
@@ -108,7 +99,7 @@ class RoutedReader:
         """Those who are brought what is before a position; whoever joins later is not."""
         with self._lock:
             self._claimed = max(self._claimed, upto)
-            return dict(self._boxes)
+            return dict(self.mailboxes)
 
     def _advance(self, position: int) -> None:
         with self._lock:  # somebody may join as the first
@@ -128,7 +119,7 @@ class RoutedReader:
             if (mailboxes := [box for number in numbers if (box := box_of(number)) is not None])
         }
         unsure = set(map(box_of, recipients.unsure))
-        records, missing = self._pages.at(list(wanted))
+        records, missing = records_at(self._store, list(wanted))
         woken: dict[Mailbox, None] = {}
         for stored in records:
             if self.is_closed:
@@ -162,7 +153,7 @@ class RoutedReader:
             if start >= self.front or len(positions) == room:
                 break
             routed_range = self.range_at(start)
-        records, missing = self._pages.at(positions)
+        records, missing = records_at(self._store, positions)
         self._look()
         meant = set(positions)
         records = [stored for stored in records if stored.position in meant]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.events import EncodedRun, Record
+    from polycast.forks import Home
     from polycast.routing.dispatcher import Dispatcher
     from polycast.routing.publish_metadata import PublishMetadata
     from polycast.routing.recipient_query import Recipient
@@ -75,8 +76,8 @@ class StorePublisher:
         store: Store,
         *,
         within: float,
-        is_called_back: Callable[[], bool],
-        kept_locks: Callable[[], list[Any]],
+        is_called_back: Callable[[Home], bool],
+        kept_locks: Sequence[Any],
     ) -> None:
         self._router, self._dispatcher, self._store = router, dispatcher, store
         self._registry, self.publisher = router.registry, dispatcher.publisher
@@ -87,7 +88,7 @@ class StorePublisher:
         self._described = 0  # descriptions that the store was told, in the order they came
         self._is_called_back = is_called_back  # whether a callback publishes
         # The store may need what this thread has of durable subscriptions and groups.
-        dispatcher.more_locks.append(lambda: [self._in_line, self.queue.lock, *kept_locks()])
+        dispatcher.more_locks.append(lambda: [self._in_line, self.queue.lock, *kept_locks])
 
     def route(
         self, cls: type, topic: str | None, source: str | None = None
@@ -192,7 +193,7 @@ class StorePublisher:
                 for (e, within), first in zip(encoded, places, strict=True)
             ]
             positions, waiting = self.queue.put(runs, strays, counted=not waits)
-        if self._is_called_back():
+        if self._is_called_back(self._dispatcher.home):
             self._dispatcher.callback_publications.begin(positions)
         return Submission(self.publisher, runs, positions, waiting)
 

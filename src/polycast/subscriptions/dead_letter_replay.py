@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from polycast.delivery import DeadLetter, Mailbox
     from polycast.log_reader.history import History
     from polycast.stores import Entry
-    from polycast.subscriptions.mailbox_table import MailboxTable
+    from polycast.subscriptions.subscription_registry import MailboxTable
 
 __all__ = ["DeadLetterReplay"]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from polycast.delivery import StoreCursor
-from polycast.errors import NotSettledError, StoreClosedError
+from polycast.delivery.callback_context import inside
+from polycast.errors import NotSettledError, StoreClosedError, WouldDeadlockError
 from polycast.errors.failures import STORE_FAILURES
+from polycast.locks import await_all
 from polycast.routing.explanation import asked_by_descriptions
 from polycast.stores.values import NOT_KNOWN
 from polycast.subscriptions.filter_health import vain_filters
@@ -15,16 +18,17 @@ from polycast.subscriptions.health import PipelineHealth
 from polycast.subscriptions.retention_job import fullness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import Future
 
-    from polycast.delivery import Consumer, DeadLetters, Mailbox
+    from polycast.delivery import Consumer, Mailbox
     from polycast.log_reader.log_reader import LogReader
     from polycast.routing import Dispatcher, RecordRouter
     from polycast.stores import Store
     from polycast.stores.values import PushedFilter
-    from polycast.subscriptions.mailbox_table import MailboxTable
+    from polycast.subscriptions.subscription_registry import MailboxTable, SubscriptionRegistry
 
-__all__ = ["MemoryProgress", "StoreProgress"]
+__all__ = ["MemoryProgress", "Quiescence", "StoreProgress", "needs_this_loop"]
 
 
 class MemoryProgress:
@@ -76,16 +80,16 @@ class StoreProgress:
         dispatcher: Dispatcher,
         router: RecordRouter,
         mailboxes: MailboxTable,
-        letters: DeadLetters,
+        pending: set[Future[None]],
         *,
         bus: Callable[[], int],
         has_seen_all: Callable[[], bool],
-        settle_contexts: Callable[[], None],
+        within: float,
     ) -> None:
         self._store, self._reader, self._dispatcher = store, reader, dispatcher
-        self._router = router
-        self._mailboxes, self._letters, self._bus = mailboxes, letters, bus
-        self._has_seen_all, self._settle_contexts = has_seen_all, settle_contexts
+        self._router, self._bus = router, bus
+        self._mailboxes, self._pending = mailboxes, pending
+        self._has_seen_all, self._within = has_seen_all, within
 
     @property
     def is_broken(self) -> bool:
@@ -103,7 +107,7 @@ class StoreProgress:
         """Return what flush() waits for: the newest position, and all that is routed so far."""
         routed = 0
         with suppress(*STORE_FAILURES):
-            if self._reader.routed.has_mailboxes:
+            if self._reader.routed.mailboxes:
                 with self._store.view() as view:
                     routed = view.routed().high
         # A broker that cannot be asked is told: what others have published is not known.
@@ -115,14 +119,13 @@ class StoreProgress:
             return True
         if not self._has_seen_all():
             return False
-        if self._reader.routed.has_mailboxes and self._reader.routed.front < routed:
+        if self._reader.routed.mailboxes and self._reader.routed.front < routed:
             return False
         return self._router.routed > position
 
     def wait_until_saved(self) -> None:
         """Return when the store has all dead letters, and all that was said of durable names."""
-        self._settle_contexts()
-        self._letters.settle()
+        await_all(self._pending, self._within)
         for mailbox in self._mailboxes:
             if isinstance(mailbox.cursor, StoreCursor) and mailbox.ended is None:
                 with suppress(NotSettledError):  # who was taken over has nothing to save
@@ -152,7 +155,7 @@ class StoreProgress:
 
     def pipeline(self) -> PipelineHealth | None:
         """Return how far the pipeline has come, if it routes for anybody here."""
-        if not self._reader.routed.has_mailboxes or not self._store.is_up:
+        if not self._reader.routed.mailboxes or not self._store.is_up:
             return None
         try:
             with self._store.view() as view:
@@ -190,3 +193,86 @@ class StoreProgress:
             except STORE_FAILURES as error:
                 notices.append(str(error))
         return notices
+
+
+class Quiescence:
+    """Waits until the mailboxes of a bus have nothing left to do."""
+
+    def __init__(
+        self, subscriptions: SubscriptionRegistry, progress: MemoryProgress | StoreProgress
+    ) -> None:
+        self._subscriptions, self._progress = subscriptions, progress
+        self._dispatcher, self._services = subscriptions.dispatcher, subscriptions.services
+        self._mailboxes = subscriptions.mailboxes
+
+    def flush(self, timeout: float | None) -> bool:
+        """Wait until all that was published is handled; return whether that came in time."""
+        self._subscriptions.check_free("flush()", *self._mailboxes)
+        if self.own_mailboxes() or self._dispatcher.inline_lock.is_mine():
+            raise WouldDeadlockError("flush()", why="it was called inside a callback")
+        is_quiet = self.wait(timeout, (), self._progress.awaited(), check=_check_loop)
+        if is_quiet:
+            for mailbox in self._mailboxes:
+                with (
+                    mailbox.queue.locked()
+                ):  # whoever settled the last event may still have to bury it
+                    pass
+            self._progress.wait_until_saved()
+        return is_quiet
+
+    def own_mailboxes(self) -> tuple[Mailbox, ...]:
+        """Return the mailboxes of this bus in whose callbacks this code runs."""
+        mine = {id(mailbox) for mailbox in self._mailboxes}
+        return tuple(mailbox for mailbox in inside.get() if id(mailbox) in mine)
+
+    def wait(
+        self,
+        timeout: float | None,
+        skipped: tuple[Mailbox | None, ...],
+        awaited: tuple[int, int],
+        *,
+        check: Callable[[Iterable[Mailbox]], None] = lambda mailboxes: None,
+    ) -> bool:
+        """Wait for all mailboxes but some; `check` may refuse to wait for them."""
+        services, now = self._services, self._services.runtime.monotonic
+        check(self._mailboxes)
+        deadline = None if timeout is None else now() + timeout
+        while not self._is_quiet(skipped, *awaited):
+            for mailbox in self._mailboxes:
+                mailbox.worker.recover()
+            check(self._mailboxes)  # a plain callback may return an awaitable any time
+            left = None if deadline is None else deadline - now()
+            if self._progress.is_broken or (left is not None and left <= 0):
+                return False
+            with services.quiet:
+                services.waiting += 1
+                # A notification may come between the look and the wait: do not wait for long.
+                services.quiet.wait(0.05 if left is None else min(left, 0.05))
+                services.waiting -= 1
+        return True
+
+    def _is_quiet(self, skipped: tuple[Mailbox | None, ...], position: int, routed: int) -> bool:
+        """Whether all is handled; what callbacks have published meanwhile is more to wait for."""
+        passed_on = self._dispatcher.callback_publications.newest
+        return (
+            self._progress.is_caught_up(max(position, passed_on), routed)
+            and all(
+                mailbox.state.is_idle() for mailbox in self._mailboxes if mailbox not in skipped
+            )
+            and self._dispatcher.callback_publications.newest == passed_on
+        )
+
+
+def needs_this_loop(mailbox: Mailbox) -> bool:
+    """Whether its callback runs in the event loop that is running in this thread."""
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return any(consumer.needs_loop() is running for consumer in mailbox.members.consumers())
+
+
+def _check_loop(mailboxes: Iterable[Mailbox]) -> None:
+    if any(map(needs_this_loop, mailboxes)):
+        why = "callbacks run in the event loop it would block; await asyncio.to_thread(bus.flush)"
+        raise WouldDeadlockError("flush()", why=why)

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from polycast.delivery import DurableCursor
 from polycast.matching import Definition
 from polycast.stores.deadlines import wall_offset
-from polycast.subscriptions.mailbox_table import cursor_of
+from polycast.subscriptions.subscription_registry import cursor_of
 
 if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.delivery import Consumer
     from polycast.stores import Store, Transaction
     from polycast.subscriptions.heartbeat import FailureDetector
-    from polycast.subscriptions.mailbox_table import MailboxTable
+    from polycast.subscriptions.subscription_registry import MailboxTable
 
 __all__ = ["StoredLeases"]
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from polycast.log_reader.history import History
     from polycast.routing import Dispatcher
     from polycast.stores import Entry
-    from polycast.subscriptions.mailbox_table import MailboxTable
     from polycast.subscriptions.options import SubscribeRequest
+    from polycast.subscriptions.subscription_registry import MailboxTable
 
 __all__ = ["MemoryBackend"]
 

@@ -10,12 +10,12 @@ from polycast.errors import PolycastError
 from polycast.plain_text import log_of
 from polycast.stores import pins, retain, retention_of
 from polycast.stores.deadlines import AgeClock
-from polycast.subscriptions.mailbox_table import cursor_of, is_kept
+from polycast.subscriptions.subscription_registry import cursor_of, is_kept
 
 if TYPE_CHECKING:
     from polycast.delivery import Services, Timer
     from polycast.stores import Store, Transaction
-    from polycast.subscriptions.mailbox_table import MailboxTable
+    from polycast.subscriptions.subscription_registry import MailboxTable
 
 __all__ = ["RetentionJob", "fullness"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery import DurableCursor, GroupClaims, Mailbox, StoreCursor, distributed_group
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from polycast.subscriptions.attach import Attachment
     from polycast.subscriptions.heartbeat import Heartbeat
     from polycast.subscriptions.leases import StoredLeases
-    from polycast.subscriptions.mailbox_table import MailboxTable
     from polycast.subscriptions.options import SubscribeRequest
+    from polycast.subscriptions.subscription_registry import MailboxTable
     from polycast.typesystem import Registry
 
 __all__ = ["StoreBackend"]
@@ -52,23 +53,15 @@ class StoreBackend:
         services: Services,
         mailboxes: MailboxTable,
         leases: StoredLeases,
+        kept_locks: list[Any],
     ) -> None:
         self._store, self._dispatcher, self._reader = store, dispatcher, reader
         self._registry = registry
         self._heartbeat, self._services, self._mailboxes = heartbeat, services, mailboxes
-        self.keep_lease = leases.keep
+        self.keep_lease, self._kept_locks = leases.keep, kept_locks
         self.last_change = -1  # the revision at which somebody here may have changed engines
         self.groups: dict[GroupClaims, AttachRequest] = {}  # how the groups here were joined
         self._described: set[str] = set()  # what the store has been told for the pipeline
-
-    def locks(self) -> list[Any]:
-        """Return the locks that the thread which writes the store may need."""
-        durables = self._mailboxes.durables()
-        if not durables and not self.groups:
-            return []
-        boxes = [*durables, *(group.mailbox for group in self.groups)]
-        cursors = [box.cursor for box in boxes if isinstance(box.cursor, StoreCursor)]
-        return [box.queue.lock for box in boxes] + [cursor.lock for cursor in cursors]
 
     # -- attaching ---------------------------------------------------------------------------------
 
@@ -179,6 +172,7 @@ class StoreBackend:
             self.groups[mailbox.claims] = attach_request
         elif isinstance(mailbox.cursor, DurableCursor):
             self.take_up(mailbox, mailbox.cursor, attachment.flights)
+        self._kept_locks += _locks(mailbox)
         left = rest_of_lease(kept, self._services.clock)
         if left is not None:
             mailbox.state.set_lease(max(left, 0.0))
@@ -319,6 +313,9 @@ class StoreBackend:
         """Remove a mailbox from this process."""
         self._mailboxes.remove(mailbox)
         self._reader.leave(mailbox)
+        for lock in _locks(mailbox):
+            with suppress(ValueError):  # it was removed before
+                self._kept_locks.remove(lock)
         if mailbox.claims is not None:
             self.groups.pop(mailbox.claims, None)
 
@@ -340,3 +337,9 @@ class StoreBackend:
         for mailbox in self._mailboxes:
             if mailbox.interest.durable is not None:
                 mailbox.state.wind_down()
+
+
+def _locks(mailbox: Mailbox) -> list[Any]:
+    """The locks of a mailbox that the thread which writes the store may need."""
+    cursor = mailbox.cursor
+    return [mailbox.queue.lock, cursor.lock] if isinstance(cursor, StoreCursor) else []

@@ -12,17 +12,18 @@ from polycast.errors import LeaseExpiredError, SubscriptionCancelledError, Taken
 from polycast.events import decode_record
 from polycast.stores import Flight, Stored
 from polycast.stores.claims import OUTLIVING, outliving
-from polycast.subscriptions.mailbox_table import is_kept
+from polycast.subscriptions.subscription_registry import is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from polycast.delivery import GroupClaims, Mailbox, Services
     from polycast.log_reader.log_reader import LogReader
+    from polycast.routing import Dispatcher
     from polycast.stores import Store, StoredSubscription, Transaction, View
     from polycast.subscriptions.heartbeat import Heartbeat
-    from polycast.subscriptions.mailbox_table import MailboxTable
     from polycast.subscriptions.store_backend import StoreBackend
+    from polycast.subscriptions.subscription_registry import MailboxTable
 
 __all__ = ["Watcher", "record_at"]
 
@@ -39,6 +40,7 @@ class Watcher:
     def __init__(
         self,
         store: Store,
+        dispatcher: Dispatcher,
         reader: LogReader,
         heartbeat: Heartbeat,
         services: Services,
@@ -47,7 +49,8 @@ class Watcher:
         *,
         look_at_contexts: Callable[[View], None],
     ) -> None:
-        self._store, self._reader, self._heartbeat = store, reader, heartbeat
+        self._store, self._dispatcher, self._reader = store, dispatcher, reader
+        self._heartbeat = heartbeat
         self._services, self._mailboxes, self._backend = services, mailboxes, backend
         self._look_at_contexts = look_at_contexts
         self._seen = -1  # the revision of the store
@@ -67,7 +70,8 @@ class Watcher:
             revision = view.revision()
             if revision == self._seen:
                 return
-            self._look_at_contexts(view)
+            if self._dispatcher.plan.translation.federation is not None:
+                self._look_at_contexts(view)
             changed = view.changed(self._seen)
             boxes = list(mailboxes) if changed is None else self._named(changed)
             subscriptions = {box: view.subscription(box.name) for box in boxes if is_kept(box)}
