@@ -41,7 +41,7 @@ from polycast.broker.wire.messages import (
 )
 from polycast.events import JSON, Identity
 from polycast.matching import Definition
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.stores import Run
 from polycast.typesystem import Description, Registry, describe
 

@@ -210,5 +210,6 @@ NODE_EXAMPLES: dict[str, list[nodes.Node]] = {
 
 def _nodes() -> list[tuple[str, list[nodes.Node]]]:
     """Each class of nodes with its examples; one without is an error here."""
-    found = [cls for name in nodes.__all__ if isinstance(cls := getattr(nodes, name), type)]
+    defined = (cls for _, cls in sorted(vars(nodes).items()) if isinstance(cls, type))
+    found = [cls for cls in defined if issubclass(cls, nodes.Node)]
     return [(cls.__name__, NODE_EXAMPLES[cls.__name__]) for cls in found if cls is not nodes.Node]

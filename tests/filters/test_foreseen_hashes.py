@@ -13,7 +13,7 @@ import pytest
 
 import polycast as pc
 from polycast.filters.normal_form.disjunction import conjunctions
-from polycast.filters.normal_form.predicate_kinds import Interval
+from polycast.filters.normal_form.ordered_domains import Interval
 from polycast.filters.tree import nodes
 from polycast.matching import Selector
 

@@ -24,10 +24,10 @@ from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import generate
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse
-from polycast.matching.index import Index, layout
+from polycast.matching.index import Index, lanes, layout
 from polycast.matching.index import filter_index as filters
 from polycast.matching.native import available, use
-from polycast.matching.native.native_index import Limits, NativeIndex
+from polycast.matching.native.native_index import KernelLimits, NativeIndex
 
 __all__ = [
     "Add",
@@ -42,7 +42,7 @@ __all__ = [
     "disagreement",
 ]
 
-SMALL = Limits(few=0, cuts=6, codes=3)
+SMALL = KernelLimits(few=0, cuts=6, codes=3)
 MOST_ALONE = 3  # filters that are also asked alone
 SHARED: list[dict[str, Any]] = [{}, {"threads": 2}, {"threads": 2, "share": "filters"}]
 
@@ -129,7 +129,7 @@ class Wanted:
 class Rivals:
     """Everything that matches, side by side."""
 
-    limits: Limits | None
+    limits: KernelLimits | None
     wanted: dict[int, Wanted] = field(default_factory=dict)
     indexes: dict[str, Index | NativeIndex] = field(default_factory=dict)
     matchers: dict[str, pc.Matcher[int]] = field(default_factory=dict)
@@ -216,14 +216,14 @@ def _says(function: Callable[[Any], object], event: Any) -> bool:
 
 
 @contextmanager
-def _limits(name: str) -> Iterator[Limits | None]:
+def _limits(name: str) -> Iterator[KernelLimits | None]:
     """What makes a few filters many."""
     if name != "small":
         yield None
         return
     with pytest.MonkeyPatch.context() as patch:
         for module, constant, value in [
-            (layout, "FEW", 0), (layout, "COARSE", 2), (layout, "WIDE", 1),
+            (layout, "FEW", 0), (lanes, "COARSE", 2), (lanes, "WIDE", 1),
             (filters, "WAITING", 0), (filters, "SAMPLE", 3), (filters, "WORTH", 0.0),
             (filters, "SMALL_BATCH", 0), (filters, "SMALL", 0),
         ]:  # fmt: skip

@@ -11,14 +11,17 @@ from test_index_property import DAY, A, Item, Settings, chains, items, leaves, t
 
 from polycast.filters.backends import interpreter
 from polycast.filters.normal_form.disjunction import Conjunction, conjunctions
-from polycast.filters.normal_form.ordered_domains import ABSENT, domain_of, domain_of_all, loose
-from polycast.filters.normal_form.predicate_kinds import (
+from polycast.filters.normal_form.ordered_domains import (
+    ABSENT,
     Differs,
     Form,
     Interval,
     IsNone,
     Points,
     Truth,
+    domain_of,
+    domain_of_all,
+    loose,
 )
 from polycast.filters.tree import nodes
 

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 import polycast as pc
 from polycast.filters.backends import interpreter
 from polycast.filters.tree import nodes
-from polycast.matching.index import Index, layout
+from polycast.matching.index import Index, lanes, layout
 from polycast.matching.index import filter_index as filters
 from polycast.matching.native import available, use
-from polycast.matching.native.native_index import Limits, NativeIndex
+from polycast.matching.native.native_index import KernelLimits, NativeIndex
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
 Settings = settings(
@@ -232,8 +232,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         monkeypatch.setattr(filters, "SAMPLE", 3)
         monkeypatch.setattr(filters, "WORTH", 0.0)
         monkeypatch.setattr(filters, "SMALL_BATCH", 0)
-        monkeypatch.setattr(layout, "COARSE", 2)
-        monkeypatch.setattr(layout, "WIDE", 1)
+        monkeypatch.setattr(lanes, "COARSE", 2)
+        monkeypatch.setattr(lanes, "WIDE", 1)
         monkeypatch.setattr(filters, "SMALL", 0)
     yield name
     if name.startswith("native"):
@@ -245,7 +245,7 @@ def made(way: str) -> Index | NativeIndex:
         return Index()
     kernel = available()
     assert kernel is not None
-    limits = Limits(few=0, cuts=6, codes=3) if way.endswith("anchored") else None
+    limits = KernelLimits(few=0, cuts=6, codes=3) if way.endswith("anchored") else None
     return NativeIndex(threading.RLock(), kernel, limits=limits)
 
 

@@ -29,12 +29,12 @@ import polycast as pc
 from polycast.filters.backends import interpreter
 from polycast.filters.tree import nodes
 from polycast.matching.native import available, use
-from polycast.matching.native.native_index import Limits, NativeIndex
+from polycast.matching.native.native_index import KernelLimits, NativeIndex
 
 ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
 needs_kernel = pytest.mark.skipif(available() is None, reason="the kernel is not built")
-SMALL = Limits(few=0, cuts=40, codes=12, quick=50)
+SMALL = KernelLimits(few=0, cuts=40, codes=12, quick=50)
 
 
 def test_the_kernel_is_there_where_it_is_required() -> None:
@@ -148,7 +148,7 @@ def scan(request: pytest.FixtureRequest) -> Iterator[str]:
 )
 @given(seed=st.integers(0, 2**32))
 def test_hundreds_of_filters_are_matched_as_one_by_one(
-    scan: str, limits: Limits | None, seed: int
+    scan: str, limits: KernelLimits | None, seed: int
 ) -> None:
     draw = random.Random(seed)
     index = NativeIndex(threading.RLock(), available(), limits=limits)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import polycast as pc
 from polycast.filters.tree import nodes
 from polycast.matching.native import available
-from polycast.matching.native.native_index import Limits, NativeIndex
+from polycast.matching.native.native_index import KernelLimits, NativeIndex
 
 pytestmark = pytest.mark.skipif(available() is None, reason="the kernel is not built")
 
@@ -118,7 +118,7 @@ def test_texts_that_begin_alike_are_told_apart(
     values: list[str],
     limits: tuple[int, int, int],
 ) -> None:
-    index = NativeIndex(threading.RLock(), available(), limits=Limits(*limits))
+    index = NativeIndex(threading.RLock(), available(), limits=KernelLimits(*limits))
     for number, (operator, text) in enumerate(wanted):
         constant = nodes.Constant(common + text)
         index.add(nodes.Compare(attribute("number"), ((operator, constant),)), number)

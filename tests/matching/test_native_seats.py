@@ -18,7 +18,7 @@ import polycast as pc
 from polycast.filters.backends.python import generate
 from polycast.filters.tree import nodes
 from polycast.filters.tree.constant_folding import folded
-from polycast.filters.tree.slots import slot_of
+from polycast.filters.tree.projection import slot_of
 from polycast.matching.native import available
 
 pytestmark = pytest.mark.skipif(available() is None, reason="the kernel is not built here")

@@ -16,12 +16,12 @@ from polycast.filters.backends import interpreter
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse
 from polycast.matching.native import available
-from polycast.matching.native.native_index import Limits, NativeIndex
+from polycast.matching.native.native_index import KernelLimits, NativeIndex
 
 pytestmark = pytest.mark.skipif(available() is None, reason="the kernel is not built")
 
 Settings = settings(max_examples=200, deadline=None)
-LIMITS = (Limits(few=48, cuts=16_383, codes=249), Limits(few=0, cuts=6, codes=3))
+LIMITS = (KernelLimits(few=48, cuts=16_383, codes=249), KernelLimits(few=0, cuts=6, codes=3))
 COLUMNS = ("event.p > 1", "event.p > 'a'", "event.q > 1", "event.q > 'a'")
 
 
@@ -31,7 +31,7 @@ class Pair:
     q: Any
 
 
-def index(limits: Limits = LIMITS[0]) -> NativeIndex:
+def index(limits: KernelLimits = LIMITS[0]) -> NativeIndex:
     return NativeIndex(threading.RLock(), available(), limits=limits)
 
 
@@ -171,7 +171,7 @@ class Unread(NativeIndex):
     limits=st.sampled_from(LIMITS),
 )
 def test_it_finds_what_the_filters_and_their_conjunctions_say(
-    wanted: list[nodes.Node], events: list[Pair], limits: Limits
+    wanted: list[nodes.Node], events: list[Pair], limits: KernelLimits
 ) -> None:
     known = index(limits)
     unread = Unread(threading.RLock(), available(), limits=limits)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from linear_matcher import LinearMatcher
 
 import polycast as pc
-from polycast.filters.normal_form.disjunction import Interval, Points, conjunctions
-from polycast.languages.etcl.wildcards import fits
+from polycast.filters.normal_form.disjunction import conjunctions
+from polycast.filters.normal_form.ordered_domains import Interval, Points
+from polycast.languages.etcl.values import fits
 
 Eventually = Callable[[Callable[[], object]], None]
 LONG = os.environ.get("POLYCAST_STRESS") == "long"

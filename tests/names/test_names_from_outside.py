@@ -20,7 +20,7 @@ import polycast as pc
 from polycast.contexts.declare.context_state import state_of
 from polycast.events import Identity
 from polycast.matching import Definition
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.pipeline.code_distribution import CodeBundle
 from polycast.pipeline.route_worker import RouteRange, reports_of
 from polycast.registered_names import BUILT_IN, RegisteredNames

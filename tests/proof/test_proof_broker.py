@@ -39,7 +39,7 @@ from polycast.broker.wire.messages import (
     Want,
 )
 from polycast.matching import Definition
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.typesystem import describe
 
 SERVING = Path(__file__).with_name("proof_serving.py")

@@ -11,7 +11,7 @@ import pytest
 
 import polycast as pc
 from polycast.matching import Definition
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.pipeline.code_distribution import CodeBundle
 from polycast.pipeline.route_worker import RouteRange, Worker
 from polycast.routing import decode_recipients

@@ -12,16 +12,16 @@ from polycast.errors.failures import FAILURES
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, SourceWriter, generate
 from polycast.filters.conditions import Condition
-from polycast.filters.explanation import NO_EVENT, FilterExplanation, explained
+from polycast.filters.explanation import NO_EVENT, FilterExplanation, Verdict, explained, verdicts
 from polycast.filters.lifting.function import lift_function
-from polycast.filters.normal_form.disjunction import Interval, Points, conjunctions
+from polycast.filters.normal_form.disjunction import conjunctions
+from polycast.filters.normal_form.ordered_domains import Interval, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import made_canonical, on_topic
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.constant_folding import folded
 from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.untrusted import check_untrusted
-from polycast.filters.verdicts import Verdict, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,15 +1,14 @@
 """What subscribers want, as plain values, and who wants an event."""
 
-from polycast.matching.definitions import (
+from polycast.matching.interest import (
     Definition,
+    Interest,
     definition_of,
     path_of,
     wanted_from_afar,
 )
-from polycast.matching.interest import Interest
 from polycast.matching.matcher import Matcher
-from polycast.matching.selectors import Selector, Selectors, all_of, selector_for, topic
-from polycast.matching.structured_types import structured
+from polycast.matching.selectors import Selector, Selectors, all_of, selector_for, structured, topic
 from polycast.matching.topics import TopicPattern, check_topic
 
 __all__ = [

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, over
 from weakref import WeakKeyDictionary
 
 from polycast.errors import BadOptionError, BadTopicError
-from polycast.filters import Filter
-from polycast.filters.tree.nodes import Constant, Node
+from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.forks import shared_lock
-from polycast.matching.index import Index, Matches, Rows
+from polycast.matching.index import ArrowRows, Index, Matches
 from polycast.matching.native.arrow_columns import ALONE, Sharing
 from polycast.matching.native.availability import chosen, engine
 from polycast.matching.native.native_index import NativeIndex
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm
 
+    from polycast.filters import Filter
+    from polycast.filters.tree.nodes import Node
+
 __all__ = ["Matcher"]
 
 K = TypeVar("K", bound="Hashable")
@@ -31,7 +33,6 @@ T = TypeVar("T")
 
 MANY = 128  # filters of one selector that get an index of their own; half as many keep it
 TOPICS_KEPT = 4_096
-EVERYTHING: Filter[Any] = Filter(Constant(True))
 
 AnyIndex = Index | NativeIndex
 Share = Literal["events", "filters"]
@@ -47,6 +48,40 @@ class ArrowColumns(Protocol):
     @property
     def schema(self) -> Any:
         """The names and types of its columns."""
+
+
+class TopicalFilters(Generic[K]):
+    """Filters that read the topic of an event themselves. They are asked one by one."""
+
+    def __init__(self) -> None:
+        self._filters: dict[K, tuple[Selector[Any], Filter[Any]]] = {}  # replaced as a whole
+
+    def __bool__(self) -> bool:
+        return bool(self._filters)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._filters
+
+    def add(self, key: K, selector: Selector[Any], where: Filter[Any]) -> None:
+        """One more, by its key."""
+        self._filters = {**self._filters, key: (selector, where)}
+
+    def remove(self, key: K) -> None:
+        """One less."""
+        self._filters = {k: known for k, known in self._filters.items() if k != key}
+
+    def covering(self, cls: type, topic: str | None) -> list[K]:
+        """The keys whose type covers a class, whatever their filters say."""
+        known = self._filters.items()
+        return [key for key, (selector, _) in known if selector.covers(cls, topic)]
+
+    def match(self, event: Any, topic: str | None) -> list[K]:
+        """The keys that an event is for."""
+        return [
+            key
+            for key, (selector, where) in self._filters.items()
+            if selector.covers(type(event), topic) and where.matches(event, topic=topic)
+        ]
 
 
 class Matcher(Generic[K]):
@@ -68,7 +103,7 @@ class Matcher(Generic[K]):
         self._chosen: WeakKeyDictionary[type, dict[str | None, tuple[AnyIndex, ...]]]
         self._chosen = WeakKeyDictionary()
         self._large: set[Selector[Any]] = set()
-        self._topical: dict[K, tuple[Selector[Any], Filter[Any]]] = {}
+        self._topical: TopicalFilters[K] = TopicalFilters()
         self._registrable = 0  # how many selectors are
         self._token = get_cache_token()
         self._dispatch: Any = None
@@ -84,8 +119,8 @@ class Matcher(Generic[K]):
     @property
     def native_bytes(self) -> int:
         """The memory of kernels in C, which Python's own accounts do not have."""
-        kernels = (getattr(each, "kernel", None) for each in self._indexes.values())
-        return sum(each.bytes for each in kernels if each is not None)
+        kernels = (getattr(index, "kernel", None) for index in self._indexes.values())
+        return sum(kernel.bytes for kernel in kernels if kernel is not None)
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -122,8 +157,8 @@ class Matcher(Generic[K]):
                 raise BadOptionError("key", key, accepted=accepted)
             self._wanted[key] = selector, tree
             if wanted.is_topical:
-                self._topical = {**self._topical, key: (selector, wanted)}
-                self._undirect()
+                self._topical.add(key, selector, wanted)
+                self._reconsider(selector)
                 return
             several = self._by_selector.get(selector)
             if several is None:
@@ -151,7 +186,7 @@ class Matcher(Generic[K]):
                 )
             selector, tree = self._wanted.pop(key)
             if key in self._topical:
-                self._topical = {k: v for k, v in self._topical.items() if k != key}
+                self._topical.remove(key)
                 return
             several = self._by_selector[selector]
             del several[key]
@@ -181,7 +216,10 @@ class Matcher(Generic[K]):
             if selector is None or selector.covers_class(cls):
                 del kept[cls]
         self._chosen = kept
-        self._undirect()
+        if self._dispatch is not None:  # which kernels are asked for a class is found out anew
+            self._dispatch.clear()
+            tokens = (get_cache_token, self._token) if self._registrable else (None, None)
+            self._dispatch.check(*tokens)
         used = {
             id(index)
             for by_topic in list(kept.values())
@@ -194,20 +232,13 @@ class Matcher(Generic[K]):
             if id(index) in used or (len(group) == 1 and group <= self._large)
         }
 
-    def _undirect(self) -> None:
-        """Which kernels are asked for a class has to be found out anew."""
-        if self._dispatch is not None:
-            self._dispatch.clear()
-            tokens = (get_cache_token, self._token) if self._registrable else (None, None)
-            self._dispatch.check(*tokens)
-
     def _direct(self, cls: type) -> None:
         """Let events of a class go to the kernels without coming by here."""
         with self._lock:
             indexes = self._chosen.get(cls, {}).get(None)
             if indexes is not None and not self._topical:
-                natives = [each for each in indexes if isinstance(each, NativeIndex)]
-                self._dispatch.put(cls, tuple(each.kernel for each in natives))
+                natives = [index for index in indexes if isinstance(index, NativeIndex)]
+                self._dispatch.put(cls, tuple(index.kernel for index in natives))
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -222,7 +253,7 @@ class Matcher(Generic[K]):
         found: list[K] = indexes[0].match(event) if indexes else []
         for index in indexes[1:]:
             found += index.match(event)
-        return [*found, *self._match_topical(event, topic)] if self._topical else found
+        return [*found, *self._topical.match(event, topic)] if self._topical else found
 
     def covering(self, cls: type, *, topic: str | None = None) -> list[K]:
         """The keys whose type covers a class, whatever their filters say."""
@@ -232,16 +263,7 @@ class Matcher(Generic[K]):
                 for selector in self._selectors.covering(cls, topic)
                 for key in self._by_selector[selector]
             ]
-            topical = self._topical.items()
-            return [*found, *(key for key, (each, _) in topical if each.covers(cls, topic))]
-
-    def _match_topical(self, event: Any, topic: str | None) -> list[K]:
-        """Those whose filters ask for the topic themselves, one by one."""
-        return [
-            key
-            for key, (selector, where) in self._topical.items()
-            if selector.covers(type(event), topic) and where.matches(event, topic=topic)
-        ]
+            return [*found, *self._topical.covering(cls, topic)]
 
     @overload
     def match_batch(self, events: Iterable[Any], *, topic: str | None = None) -> list[list[K]]: ...
@@ -305,7 +327,7 @@ class Matcher(Generic[K]):
         if not isinstance(of, type):
             accepted = "the class whose events the rows are: match_batch(batch, of=Talk)"
             raise BadOptionError("of", of, accepted=accepted)
-        rows = Rows(batch, of)
+        rows = ArrowRows(batch, of)
         several = [
             index.match_rows(rows, sharing=sharing)
             if isinstance(index, NativeIndex)
@@ -313,7 +335,7 @@ class Matcher(Generic[K]):
             for index in self._indexes_for(of, topic)
         ]
         if self._topical:
-            asked = [self._match_topical(rows.event(n), topic) for n in range(len(rows))]
+            asked = [self._topical.match(rows.event(n), topic) for n in range(len(rows))]
             several.append(Matches.of(asked))
         return Matches.together(several, len(rows)).arrays()
 
@@ -324,7 +346,7 @@ class Matcher(Generic[K]):
             return several[0]
         if not several:
             return [[] for _ in events]
-        return [list(chain.from_iterable(each)) for each in zip(*several, strict=True)]
+        return [list(chain.from_iterable(keys)) for keys in zip(*several, strict=True)]
 
     def _indexes_for(self, cls: type, topic: str | None) -> tuple[AnyIndex, ...]:
         if self._registrable and get_cache_token() != self._token:
@@ -345,8 +367,8 @@ class Matcher(Generic[K]):
             check_topic(topic)
         with self._lock:
             covering = self._selectors.covering(cls, topic)
-            large = [each for each in covering if each in self._large]
-            groups = [frozenset([each]) for each in large]
+            large = [selector for selector in covering if selector in self._large]
+            groups = [frozenset([selector]) for selector in large]
             if len(large) < len(covering):
                 groups.append(frozenset(covering).difference(large))
             chosen = tuple(self._index(group) for group in groups)

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, cast, overload
 import typing_extensions
 
 from polycast.errors import BadOptionError, BadTopicError, NotATypeError
+from polycast.events.structured_event import StructuredEvent
 from polycast.filters import Filter
+from polycast.filters.tree import nodes
 from polycast.matching.topics import TopicPattern
 from polycast.typesystem import conforms, conforms_exactly, wire_name
 from polycast.typesystem.class_kinds import is_protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from typing_extensions import TypeForm
 
-__all__ = ["Selector", "Selectors", "all_of", "selector_for", "topic"]
+__all__ = ["Selector", "Selectors", "all_of", "selector_for", "structured", "topic"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -132,7 +134,7 @@ class Selectors:
     def covering(self, cls: type, topic: str | None) -> list[Selector[Any]]:
         """Those that mean events of a class on a topic."""
         there = self._on.get(topic, ()) if topic is not None else ()
-        return [each for each in (*self._anywhere, *there) if each.covers(cls, topic)]
+        return [selector for selector in (*self._anywhere, *there) if selector.covers(cls, topic)]
 
 
 @overload
@@ -190,7 +192,7 @@ def _selector(what: object) -> Selector[Any]:
 
 def _distinct(members: tuple[object, ...]) -> tuple[type, ...]:
     """Each class once, in an order of its own, so that A | B equals B | A."""
-    return tuple(sorted({check_class(each) for each in members}, key=wire_name))
+    return tuple(sorted({check_class(member) for member in members}, key=wire_name))
 
 
 def check_class(what: object) -> type:
@@ -231,3 +233,45 @@ def _topic_or_explain(text: str) -> TopicPattern:
 
 def _is_registrable(cls: type) -> bool:
     return isinstance(cls, ABCMeta) and not hasattr(cls, "__pydantic_fields__")
+
+
+# -- structured events -----------------------------------------------------------------------------
+
+
+EVERY = ("", "*")
+ALL = "%ALL"
+
+
+def structured(domain_name: str, type_name: str, /) -> Selector[StructuredEvent]:
+    """Structured events of a domain and a type: `*` is any characters, "" is any name."""
+    for option, given in (("domain_name", domain_name), ("type_name", type_name)):
+        if not isinstance(given, str):
+            raise BadOptionError(option, given, accepted="a string, in which * is any characters")
+    if type_name == ALL:
+        if domain_name not in EVERY:
+            accepted = f"{ALL} with the domain '' or '*'; else a name, or '*'"
+            raise BadOptionError("type_name", type_name, accepted=accepted)
+        type_name = "*"
+    parts = (*_asked("domain_name", domain_name), *_asked("type_name", type_name))
+    if not parts:
+        return Selector((StructuredEvent,))
+    return Selector((StructuredEvent,), implied=Filter(nodes.And(parts)))
+
+
+def _asked(attribute: str, pattern: str) -> Iterator[nodes.Node]:
+    """What a pattern asks of a name, so that an index finds as much of it as possible."""
+    name = nodes.Attribute(nodes.Event(), attribute)
+    first, *middle, last = pattern.split("*") if "*" in pattern else (pattern, pattern)
+    if pattern and "*" not in pattern:
+        yield nodes.Compare(name, (("==", nodes.Constant(pattern)),))
+        return
+    if first:
+        yield nodes.Call(name, "startswith", (nodes.Constant(first),))
+    if any(middle):
+        yield nodes.Applied("etcl", "fits", (name, nodes.Constant(pattern)))
+        return
+    if last:
+        yield nodes.Call(name, "endswith", (nodes.Constant(last),))
+    if first and last:
+        length = nodes.Constant(len(first) + len(last))
+        yield nodes.Compare(nodes.Function("len", (name,)), ((">=", length),))

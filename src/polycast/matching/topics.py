@@ -104,13 +104,13 @@ def _regex_for(pattern: str) -> str:
 
     So nobody can write a pattern that takes for ever.
     """
-    first, *others = (_levels_for(each) for each in f"{pattern}/".split("/**"))
-    between = "".join(f"(?>{_ANY}?{each}{_END})" for each in others[:-1] if each)
+    first, *others = (_levels_for(part) for part in f"{pattern}/".split("/**"))
+    between = "".join(f"(?>{_ANY}?{levels}{_END})" for levels in others[:-1] if levels)
     body = f"{first}{between}{_ANY}{others[-1]}" if others else first
     return rf"{body}|/" if pattern == "/**" else body
 
 
 def _levels_for(text: str) -> str:
     """Levels without `**`."""
-    levels = [each for each in text.split("/") if each]
-    return "".join(r"/[^/]++" if each == "*" else f"/{re.escape(each)}" for each in levels)
+    levels = [level for level in text.split("/") if level]
+    return "".join(r"/[^/]++" if level == "*" else f"/{re.escape(level)}" for level in levels)

@@ -9,9 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, attribute_kind
-from polycast.filters.backends.spark.numeric import EXACT
-from polycast.filters.backends.spark.refusals import NoColumnError
+from polycast.filters.backends.spark.comparisons import EXACT
+from polycast.filters.backends.spark.kinds import (
+    HIGH,
+    LOW,
+    ColumnKind,
+    NoColumnError,
+    attribute_kind,
+)
 from polycast.filters.backends.spark.spark_terms import (
     FALSE,
     NULL,

@@ -39,9 +39,8 @@ from polycast.errors import (
 from polycast.filters.backends.spark import spark_terms as terms
 from polycast.filters.backends.spark import struct_of
 from polycast.filters.backends.spark.columns import DEEPEST, LARGEST
-from polycast.filters.backends.spark.kinds import ColumnKind, attribute_kind
+from polycast.filters.backends.spark.kinds import ColumnKind, NoColumnError, attribute_kind
 from polycast.filters.backends.spark.kinds import kind_of as hint_kind
-from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import NULL, both
 from polycast.filters.backends.spark.values import ABSENT, Value
 from polycast.pipeline.column_casts import (

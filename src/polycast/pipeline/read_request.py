@@ -12,7 +12,7 @@ import msgspec
 from polycast.errors import BadOptionError, FilterError, NotATypeError
 from polycast.filters import Filter
 from polycast.matching import Selector, path_of, selector_for
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.pipeline.code_distribution import CodeBundle, bundle_of
 from polycast.routing.context_view import draft_of
 from polycast.stores.doctor.readonly_store import open_readonly

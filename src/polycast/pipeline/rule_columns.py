@@ -11,9 +11,8 @@ from polycast.filters import Filter
 from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.arithmetic import arithmetic
 from polycast.filters.backends.spark.columns import value_of
-from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, members
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, NoColumnError, members
 from polycast.filters.backends.spark.methods import call_function
-from polycast.filters.backends.spark.refusals import NoColumnError
 from polycast.filters.backends.spark.spark_terms import Term, both, literal, operate
 from polycast.filters.backends.spark.values import Value, as_int, constant, truth
 from polycast.filters.tree import nodes

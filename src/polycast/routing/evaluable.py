@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from polycast.errors import FilterTooCostlyError
 from polycast.filters.cost import EVENT, cost_of, is_plain, kind_of_type
 from polycast.filters.normal_form.disjunction import conjunctions
-from polycast.filters.normal_form.predicate_kinds import Interval, Points
+from polycast.filters.normal_form.ordered_domains import Interval, Points
 from polycast.filters.tree.nodes import (
     Attribute,
     Call,

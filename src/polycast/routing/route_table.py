@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from polycast.events import Record
-    from polycast.matching.definitions import SelectedType
+    from polycast.matching.interest import SelectedType
     from polycast.stores import StoredRoute, View
     from polycast.typesystem import Description
 

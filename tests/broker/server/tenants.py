@@ -22,7 +22,7 @@ from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.messages import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import Identity, Root, encode_record
-from polycast.matching.definitions import Definition, SelectedType
+from polycast.matching.interest import Definition, SelectedType
 from polycast.routing.recipients import encode_recipients
 from polycast.stores import (
     Advert,

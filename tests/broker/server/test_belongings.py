@@ -33,7 +33,7 @@ from polycast.broker.wire.messages import PROTOCOL, Done, Hello, Step, Work
 from polycast.delivery.replay import REPLAYED
 from polycast.events import Identity, Record, encode_record
 from polycast.matching import Definition
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.routing.translation import letter_name
 from polycast.stores import Flight, Letter, Run, StoredSubscription, Stray
 from polycast.stores.claims import OUTLIVING

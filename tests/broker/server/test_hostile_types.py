@@ -17,7 +17,7 @@ from polycast.broker.server.type_catalog import MOST_ABOVE
 from polycast.errors import NotDecodableError
 from polycast.events import Identity
 from polycast.matching import Definition
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.stores import Run
 from polycast.typesystem import AttributeDescription, Description, Registry, TypeExpression
 from polycast.typesystem import MemberDescription as Offered

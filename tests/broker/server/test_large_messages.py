@@ -19,7 +19,7 @@ from polycast.broker.server.type_catalog import LARGEST, MOST
 from polycast.broker.wire.frames import decode_message, encode, encode_description
 from polycast.broker.wire.messages import Answer, Describe, Refused, Want, Wanted
 from polycast.matching import Definition
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.typesystem import describe
 
 GARBAGE = msgspec.Raw(encode("x" * 10))

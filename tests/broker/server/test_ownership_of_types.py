@@ -11,7 +11,7 @@ import pytest
 import polycast as pc
 from polycast.broker.server.access import load_tokens, new_token
 from polycast.broker.server.run import Serving
-from polycast.matching.definitions import Definition, SelectedType
+from polycast.matching.interest import Definition, SelectedType
 from polycast.stores import Run
 from polycast.typesystem import AttributeDescription, Description, MemberDescription, TypeExpression
 

@@ -43,7 +43,7 @@ from polycast.broker.wire.messages import (
 from polycast.errors import BadFrameError
 from polycast.events import Identity
 from polycast.matching import Definition
-from polycast.matching.definitions import SelectedType
+from polycast.matching.interest import SelectedType
 from polycast.stores import Run
 from polycast.typesystem import describe
 

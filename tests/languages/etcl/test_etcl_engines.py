@@ -18,7 +18,7 @@ import polycast as pc
 from polycast.errors import NoSparkFormError
 from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import conjunctions
-from polycast.filters.normal_form.predicate_kinds import Interval, Others, Points
+from polycast.filters.normal_form.ordered_domains import Interval, Others, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse
 from polycast.filters.tree.constant_folding import folded

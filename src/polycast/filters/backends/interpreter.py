@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
-from polycast.filters.backends.answers import answered, answering
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import language_of
-from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS, reach
+from polycast.filters.tree.operators import (
+    ARITHMETIC,
+    BUILTINS,
+    COMPARISONS,
+    SIGNS,
+    answered,
+    answering,
+    reach,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,11 +12,10 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
-from polycast.filters.backends.answers import answered, answering, is_users
 from polycast.filters.backends.quiet_compilation import compile_quietly
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import language_of
-from polycast.filters.tree.operators import BUILTINS, reach
+from polycast.filters.tree.operators import BUILTINS, answered, answering, is_users, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

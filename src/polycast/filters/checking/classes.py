@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from polycast.filters.checking.bodies import LIBRARIES, is_trusted, root_of, stored_names
-from polycast.filters.checking.changed_fields import may_be_changed
 from polycast.filters.checking.inference import Kinds, declared, joined, of_value
 from polycast.filters.checking.samples import SAMPLES
 from polycast.typesystem import is_interface
@@ -22,7 +21,7 @@ from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_standard
 from polycast.typesystem.type_hints import annotated_names, hints_of, returned_hint
 
-__all__ = ["ClassFacts", "ClassMember", "Classes"]
+__all__ = ["ClassFacts", "ClassMember", "Classes", "may_be_changed"]
 
 DECLARING = {"dataclass", "attrs", "struct", "pydantic", "namedtuple", "enum", "flag"}
 
@@ -226,3 +225,44 @@ def _arity(function: types.FunctionType, given: int) -> tuple[float, float]:
     if code.co_flags & inspect.CO_VARARGS or positional < 0:
         return least, float("inf")
     return least, positional
+
+
+# -- validators and converters ---------------------------------------------------------------------
+
+
+# What pydantic keeps of decorated functions that may replace a value.
+VALIDATORS = ("validators", "field_validators", "root_validators", "model_validators")
+
+
+def may_be_changed(cls: Any, name: str) -> bool:
+    """Whether a validator, a converter or a setting may put a value of another type there."""
+    return _by_pydantic(cls, name) or _by_attrs(cls, name)
+
+
+def _by_pydantic(cls: Any, name: str) -> bool:
+    if not hasattr(cls, "__pydantic_fields__"):
+        return False
+    config = {**(getattr(cls, "__pydantic_config__", None) or {})}
+    config.update(getattr(cls, "model_config", None) or {})
+    if config.get("use_enum_values"):
+        return True
+    decorators = getattr(cls, "__pydantic_decorators__", None)
+    if any(getattr(decorators, kind, None) for kind in VALIDATORS):
+        return True
+    field = cls.__pydantic_fields__.get(name)
+    return any(_is_validator(entry) for entry in getattr(field, "metadata", ()))
+
+
+def _is_validator(metadata: object) -> bool:
+    """AfterValidator and its like hold a function; constraints such as Gt hold values."""
+    return callable(getattr(metadata, "func", None)) or hasattr(
+        metadata, "__get_pydantic_core_schema__"
+    )
+
+
+def _by_attrs(cls: Any, name: str) -> bool:
+    return any(
+        attribute.converter is not None or attribute.on_setattr is not None
+        for attribute in getattr(cls, "__attrs_attrs__", ())
+        if attribute.name == name
+    )

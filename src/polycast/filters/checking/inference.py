@@ -18,17 +18,6 @@ from polycast.typesystem.type_expressions import TypeExpression, classes_in, exp
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "Kind",
-    "Kinds",
-    "declared",
-    "is_data",
-    "is_plain_enum",
-    "joined",
-    "kinds_of",
-    "of_value",
-    "shown",
-]
 
 MOST = 24  # alternatives; beyond them it is anything
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import FilterTooCostlyError
 from polycast.filters.cost import value_kinds as kinds
 from polycast.filters.cost.amounts import EVENT, NOTHING, Amount, TooMuch, steps
-from polycast.filters.cost.call_costs import call_cost
-from polycast.filters.cost.method_costs import BYTE, METHODS
+from polycast.filters.cost.call_costs import BYTE, METHODS, call_cost
 from polycast.filters.cost.operation_costs import (
     NUMBERS,
     SMALL,

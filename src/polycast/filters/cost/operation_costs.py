@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from polycast.errors import FilterTooCostlyError
 from polycast.filters.cost.amounts import NOTHING, Amount, one_of, steps
-from polycast.filters.cost.method_costs import BYTE, CODECS, NEEDLES, REFUSED, Method
+from polycast.filters.cost.call_costs import BYTE, CODECS, NEEDLES, REFUSED, Method
 from polycast.filters.cost.value_kinds import (
     ALL,
     DECIMAL,
@@ -27,25 +27,6 @@ from polycast.filters.tree import nodes
 if TYPE_CHECKING:
     from polycast.typesystem.type_expressions import TypeExpression
 
-__all__ = [
-    "NUMBERS",
-    "SMALL",
-    "Judged",
-    "check_method",
-    "comparing",
-    "computed",
-    "computed_by",
-    "digits",
-    "either",
-    "hashed",
-    "met_at_once",
-    "method_result",
-    "method_work",
-    "power_of",
-    "repeated",
-    "size_of",
-    "total",
-]
 
 SMALL = steps(32.0)  # bytes of a number, a date, a truth
 DIGITS = 1 / 1024  # steps for each two bytes of which every digit meets every digit

@@ -13,23 +13,6 @@ if TYPE_CHECKING:
     from polycast.typesystem import Description
     from polycast.typesystem.type_expressions import TypeExpression
 
-__all__ = [
-    "ALL",
-    "DECIMAL",
-    "INT",
-    "LIST",
-    "OTHER",
-    "REAL",
-    "TEXT",
-    "UNKNOWN",
-    "ValueKind",
-    "element_of",
-    "is_small",
-    "kind_of_type",
-    "kind_of_value",
-    "type_of_attribute",
-]
-
 
 class ValueKind(enum.IntFlag):
     """Some of these."""

@@ -11,8 +11,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from polycast.filters.normal_form.ordered_domains import domain_of, domain_of_all, has_foreseen_hash
-from polycast.filters.normal_form.predicate_kinds import (
+from polycast.filters.normal_form.ordered_domains import (
     Differs,
     Form,
     Interval,
@@ -20,6 +19,9 @@ from polycast.filters.normal_form.predicate_kinds import (
     Others,
     Points,
     Truth,
+    domain_of,
+    domain_of_all,
+    has_foreseen_hash,
 )
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
@@ -29,17 +31,6 @@ if TYPE_CHECKING:
 
     from polycast.filters.normal_form.ordered_domains import Domain
 
-__all__ = [
-    "Conjunction",
-    "Differs",
-    "Interval",
-    "IsNone",
-    "Others",
-    "Points",
-    "Predicate",
-    "Truth",
-    "conjunctions",
-]
 
 MOST_CONJUNCTIONS = 16  # beyond, a filter is evaluated as a whole
 MOST_LEAVES = 64  # in all of them

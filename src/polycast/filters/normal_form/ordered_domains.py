@@ -11,7 +11,7 @@ import decimal
 import enum
 import uuid
 import zoneinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from polycast.filters.tree.constants import SCALARS
@@ -19,16 +19,6 @@ from polycast.forks import shared_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-
-__all__ = [
-    "ABSENT",
-    "Domain",
-    "Unindexable",
-    "domain_of",
-    "domain_of_all",
-    "has_foreseen_hash",
-    "loose",
-]
 
 
 class Unindexable(Exception):
@@ -328,3 +318,52 @@ def loose(value: Any) -> Any:
     if kind in PLAIN or is_plain_enum(kind):
         return value
     return _plain(value, TEXTS)
+
+
+# -- predicates on a term in a domain --------------------------------------------------------------
+
+
+class Points(NamedTuple):
+    """The term equals one of these values."""
+
+    domain: Domain
+    values: tuple[Any, ...]
+
+
+class Interval(NamedTuple):
+    """The term lies between two bounds; None is no bound."""
+
+    domain: Domain
+    low: Any = None
+    high: Any = None
+    low_closed: bool = True
+    high_closed: bool = True
+    unordered_too: bool = False  # `not x < 3` is also true of NaN
+
+
+class Differs(NamedTuple):
+    """The term is there and equals none of these values."""
+
+    values: tuple[Any, ...]
+
+
+class IsNone(NamedTuple):
+    """The term is None, or is something else."""
+
+    wanted: bool
+
+
+class Truth(NamedTuple):
+    """The term is true, or is there and not true."""
+
+    wanted: bool
+
+
+class Others(NamedTuple):
+    """The term is of the domain, and equals none of these values: what does not compare fails."""
+
+    domain: Domain
+    values: tuple[Any, ...]
+
+
+Form = Points | Interval | Differs | Others | IsNone | Truth

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polycast.filters.checking.walker import Walker
     from polycast.filters.cost.call_costs import FunctionCost
     from polycast.filters.filter import Filter
-    from polycast.filters.normal_form.predicate_kinds import Form
+    from polycast.filters.normal_form.ordered_domains import Form
     from polycast.filters.tree.nodes import Applied, Node
 
 __all__ = ["Component", "FilterLanguage", "Insight", "insight_of", "language_of", "languages"]

@@ -23,33 +23,6 @@ from polycast.errors import FilterError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "And",
-    "Applied",
-    "Arithmetic",
-    "Attribute",
-    "Call",
-    "Compare",
-    "Constant",
-    "Display",
-    "Event",
-    "Function",
-    "InstanceOf",
-    "Item",
-    "Node",
-    "Not",
-    "Opaque",
-    "Or",
-    "Quantified",
-    "Reach",
-    "Sign",
-    "Variable",
-    "depth",
-    "everything",
-    "typed_key",
-    "walk",
-]
-
 
 NAMES_KEPT = 4_096
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import operator
+from decimal import Decimal
+from functools import wraps
 from typing import TYPE_CHECKING, Any
+
+from polycast.errors.failures import FAILURES, check_has_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ARITHMETIC", "BUILTINS", "COMPARISONS", "SIGNS", "reach"]
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -50,3 +54,45 @@ def reach(value: Any, name: str) -> Any:
 
 
 BUILTINS: dict[str, Callable[..., Any]] = {"len": len, "abs": abs, "min": min, "max": max}
+
+
+# -- results of functions --------------------------------------------------------------------------
+
+
+_PLAIN = (bool, int, type(None), str, float)  # what nearly every function answers
+_BUILTIN = (str, bytes, int, float, complex, list, dict, set, Decimal)
+_KNOWN = {name for cls in (*_BUILTIN, datetime.datetime, datetime.timedelta) for name in dir(cls)}
+
+
+def is_users(method: str) -> bool:
+    """Whether no built-in class has a method of that name."""
+    return method not in _KNOWN
+
+
+def answered(said: object) -> object:
+    """The result of a call; fails if it is a coroutine that has yet to run."""
+    if type(said) not in _PLAIN:
+        check_has_run("a filter", said)
+    return said
+
+
+def answering(function: Callable[[Any], object]) -> Callable[[Any], object]:
+    """The same function, failing where it returns a coroutine that has yet to run."""
+
+    @wraps(function)
+    def answer(event: Any) -> object:
+        try:
+            said = function(event)
+        except FAILURES:
+            raise
+        except BaseException as error:  # such as the time-outs of some libraries: it has failed
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        if type(said) not in _PLAIN:
+            check_has_run("a filter", said)
+        return said
+
+    if not hasattr(function, "__qualname__"):
+        answer.__qualname__ = f"{function!r:.60}"
+    return answer

@@ -1,14 +1,20 @@
-"""The attributes of the event that a filter reads."""
+"""The attributes of the event that a filter reads, and the slots of terms.
+
+A slot is where events of one class hold the value of a term, so that nothing has to be called: an
+attribute; or a key, and the attributes whose dictionaries are asked for it in turn: none, if the
+event itself is the dictionary. Whoever reads it there has to ask the term itself if such an
+attribute is no plain dictionary, or if the value is `msgspec.UNSET`.
+"""
 
 from __future__ import annotations
 
+from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
-from polycast.filters.tree.nodes import Applied, Attribute, Event, Node, Opaque, Reach
 
-__all__ = ["attributes_read"]
+__all__ = ["Slot", "attributes_read", "slot_of"]
 
 
-def attributes_read(tree: Node) -> frozenset[str] | None:
+def attributes_read(tree: nodes.Node) -> frozenset[str] | None:
     """The attributes of the event itself that a tree reads; None if it may read any.
 
     Whoever takes the event as a whole may ask for anything: a comparison with it, `isinstance`, a
@@ -18,19 +24,40 @@ def attributes_read(tree: Node) -> frozenset[str] | None:
     left = [tree]
     while left:
         node = left.pop()
-        if isinstance(node, Attribute | Reach) and isinstance(node.of, Event):
+        if isinstance(node, nodes.Attribute | nodes.Reach) and isinstance(node.of, nodes.Event):
             if node.name.startswith("__"):
                 return None
             names.add(node.name)
-        elif isinstance(node, Applied) and any(
-            isinstance(argument, Event) for argument in node.arguments
+        elif isinstance(node, nodes.Applied) and any(
+            isinstance(argument, nodes.Event) for argument in node.arguments
         ):
             asked = insight_of(node).attributes(node)
             if asked is None:
                 return None
             names |= asked
-        elif isinstance(node, Event | Opaque):
+        elif isinstance(node, nodes.Event | nodes.Opaque):
             return None
         else:
             left += node.children()
     return frozenset(names)
+
+
+# -- where a term of the event lies ----------------------------------------------------------------
+
+Slot = str | tuple[str, ...]
+
+
+def slot_of(term: nodes.Node, cls: type) -> Slot | None:
+    """The slot of a term in events of exactly one class; None if it has none."""
+    match term:
+        case nodes.Attribute(nodes.Event(), name):
+            return name
+        case nodes.Item(nodes.Attribute(nodes.Event(), name), nodes.Constant(key)) if (
+            type(key) is str
+        ):
+            return (key, name)
+        case nodes.Item(nodes.Event(), nodes.Constant(key)) if type(key) is str and cls is dict:
+            return (key,)
+        case nodes.Applied(_, _, (nodes.Event(), *_)):
+            return insight_of(term).slot(term, cls)
+    return None

@@ -10,10 +10,9 @@ from __future__ import annotations
 from polycast.errors import FilterError, FilterTooCostlyError
 from polycast.filters.cost import cost_of, is_plain
 from polycast.filters.tree import nodes
-from polycast.filters.tree.forbidden_names import leads_out
 from polycast.filters.tree.language_registry import insight_of
 
-__all__ = ["check_untrusted"]
+__all__ = ["FORBIDDEN_NAMES", "check_untrusted", "leads_out"]
 
 MOST_STEPS = 1_000_000  # for each event, however small
 MOST_GROWTH = 20  # bits: how much bigger than what the event holds a value may become
@@ -82,3 +81,18 @@ def _bits(value: object) -> int:
     if isinstance(value, int):
         return value.bit_length()
     return len(value).bit_length() if isinstance(value, str | bytes | list | tuple) else 0
+
+
+# From an object to the frame it runs in, and to all that is known there.
+FORBIDDEN_NAMES = frozenset(
+    {
+        *("gi_frame", "gi_code", "gi_yieldfrom", "cr_frame", "cr_code", "cr_await", "cr_origin"),
+        *("ag_frame", "ag_code", "ag_await", "tb_frame", "tb_next", "f_back", "f_builtins"),
+        *("f_code", "f_globals", "f_locals", "f_generator", "func_globals", "func_code"),
+    }
+)
+
+
+def leads_out(name: str) -> bool:
+    """Whether an untrusted filter may not name it."""
+    return name.startswith("__") or name in FORBIDDEN_NAMES

@@ -2,6 +2,6 @@
 
 from polycast.formats.xmlrpc.event_reader import from_xmlrpc
 from polycast.formats.xmlrpc.event_writer import filterable_xml, to_xmlrpc
-from polycast.formats.xmlrpc.opaque import Opaque
+from polycast.formats.xmlrpc.value_forms import Opaque
 
 __all__ = ["Opaque", "filterable_xml", "from_xmlrpc", "to_xmlrpc"]

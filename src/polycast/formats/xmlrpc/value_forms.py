@@ -11,37 +11,22 @@ import datetime
 import decimal
 import enum
 import uuid
-from typing import TYPE_CHECKING, Any
-from weakref import ref
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
 from polycast.events.instances import Anatomy, anatomy_of, base_value, value_base
 from polycast.events.wire_forms import UnencodableError
-from polycast.formats.xmlrpc.opaque import opaque_names
+from polycast.typesystem import describe
 from polycast.typesystem.type_expressions import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "DATE",
-    "FILTERABLE",
-    "MISSING",
-    "SCALARS",
-    "NoForm",
-    "filterable",
-    "form_of",
-    "is_level_3",
-    "is_seen",
-    "item_at",
-    "items_of",
-    "member_of",
-    "member_reader",
-    "members_of",
-    "opaque_members",
-    "scalar_text",
-]
+    from polycast.typesystem import TypeExpression
+
+__all__ = ["Opaque", "opaque_names"]
 
 DATE = "dateTime.iso8601"
 FILTERABLE = "filterable"
@@ -327,3 +312,35 @@ def _shape_of(cls: type) -> _AttributeForm | None:
             return None
         _shapes[ref(cls, _shapes.pop)] = shape
     return shape
+
+
+# -- opaque attributes -----------------------------------------------------------------------------
+
+
+class _Note(str):
+    """Keeps an attribute out of the filterable part: `text: Annotated[str, pc.Opaque]`."""
+
+    __slots__ = ()
+
+
+# A string, because the strings of an annotation are in the description of a class: so who has only
+# that knows it, too.
+Opaque: Final = _Note("polycast.opaque")
+
+_known: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
+
+
+def opaque_names(cls: type) -> frozenset[str]:
+    """The attributes of a class that are marked as opaque."""
+    found = _known.get(cls)
+    if found is None:
+        attributes = describe(cls).attributes
+        found = frozenset(attribute.name for attribute in attributes if _is_marked(attribute.type))
+        _known[cls] = found
+    return found
+
+
+def _is_marked(kind: TypeExpression) -> bool:
+    """The mark may be on one of several types, `Annotated[str, pc.Opaque] | None`."""
+    several = kind.arguments if kind.form == "union" else ()
+    return Opaque in kind.notes or any(map(_is_marked, several))

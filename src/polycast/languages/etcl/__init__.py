@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.filters.tree.language_registry import FilterLanguage
-from polycast.languages.etcl.function_costs import COSTS
-from polycast.languages.etcl.functions import FUNCTIONS, EtclInsight
+from polycast.languages.etcl.functions import COSTS, FUNCTIONS, EtclInsight
 from polycast.languages.etcl.grammar import parse_etcl
 from polycast.languages.etcl.writer import etcl_text
 

@@ -5,27 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors import FilterError
-from polycast.filters.normal_form.predicate_kinds import Form, Interval, Others, Points
+from polycast.filters.cost.amounts import Amount, one_of, steps
+from polycast.filters.cost.call_costs import BYTE, FunctionCost, whole
+from polycast.filters.cost.value_kinds import ALL, TEXT
+from polycast.filters.normal_form.ordered_domains import Form, Interval, Others, Points
 from polycast.filters.tree import nodes
-from polycast.filters.tree.forbidden_names import leads_out
 from polycast.filters.tree.language_registry import Insight
+from polycast.filters.tree.untrusted import leads_out
 from polycast.languages.etcl import components as paths
 from polycast.languages.etcl import values
-from polycast.languages.etcl.component_slots import slot_of_path
-from polycast.languages.etcl.components import EtclPath, EtclStep, path_of
+from polycast.languages.etcl.components import EtclPath, EtclStep, path_of, slot_of_path
 from polycast.languages.etcl.ordered_values import BOOLEANS, CHARACTERS, LABELS, constant_of
 from polycast.languages.etcl.structures import AT_EVENT, UNTYPED, fields_of
-from polycast.languages.etcl.wildcards import fits
+from polycast.languages.etcl.values import fits
 from polycast.typesystem.type_hints import hints_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from polycast.config import Clock
     from polycast.filters.backends.python import SourceWriter
     from polycast.filters.normal_form.ordered_domains import Domain
 
-__all__ = ["COMPARED", "FUNCTIONS", "EtclInsight", "path_in", "with_clock"]
+__all__ = ["COMPARED", "COSTS", "FUNCTIONS", "EtclInsight", "path_in", "with_clock"]
 
 COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
 PATHS: dict[str, Callable[..., Any]] = {
@@ -286,3 +288,52 @@ def with_clock(node: nodes.Node, clock: Clock) -> nodes.Node:
         return node
     key = ("etcl", path.text, id(clock))
     return nodes.Opaque(path.by(clock), "it asks a clock of this process", key)
+
+
+# -- what they cost --------------------------------------------------------------------------------
+
+
+PRODUCT = steps(16_384.0)  # bytes: ETCL multiplies no further than that
+
+
+def _bytes(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    return whole(node, sizes).times(BYTE)
+
+
+def _lesser(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    del node
+    return one_of(*sizes)
+
+
+def _product(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    return _bytes(node, sizes) + steps(1_000.0)
+
+
+def _division(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    """Long numbers divide digit by digit, unless one of them is a constant."""
+    several = whole(node, sizes)
+    if any(size.is_constant for size in sizes):
+        return several
+    return several + several.squared().times(1 / 1024)
+
+
+def _component_cost(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
+    """Each step of a path looks at one value, or goes along a list of properties."""
+    text = node.arguments[1].value if isinstance(node.arguments[1], nodes.Constant) else ""
+    many = str(text).count("(")
+    return steps(len(str(text)) + 1.0) + sizes[0].times(BYTE * many)
+
+
+COSTS: Mapping[str, FunctionCost] = {
+    "component": FunctionCost(_component_cost, ALL, grows=True),
+    **dict.fromkeys(("exists", "default"), FunctionCost(_component_cost)),
+    **dict.fromkeys(("character", "label"), FunctionCost(_bytes, TEXT, grows=True)),
+    **dict.fromkeys(
+        ("equal", "differs", "less", "at_most", "greater", "at_least"), FunctionCost(_lesser)
+    ),
+    "truth": FunctionCost(_bytes),
+    **dict.fromkeys(("within", "contains", "fits"), FunctionCost(whole)),
+    **dict.fromkeys(("plus", "minus"), FunctionCost(_bytes, grows=True)),
+    "times": FunctionCost(_product, most=PRODUCT),
+    **dict.fromkeys(("divided", "remainder"), FunctionCost(_division, grows=True)),
+}

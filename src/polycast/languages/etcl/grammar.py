@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -10,22 +11,25 @@ from polycast.filters.tree.canonical import rebuilt
 from polycast.languages.etcl.components import EtclPath, EtclStep, scan_path
 from polycast.languages.etcl.functions import with_clock
 from polycast.languages.etcl.scanner import Scanner
-from polycast.languages.etcl.static_types import (
-    ExpressionKind,
-    Typed,
-    compares,
-    computed,
-    is_number,
-    is_text,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
+    from polycast.filters.tree.nodes import Node
     from polycast.languages.etcl.scanner import Name
 
-__all__ = ["OPERATORS", "Operator", "parse_etcl"]
+__all__ = [
+    "OPERATORS",
+    "ExpressionKind",
+    "Operator",
+    "Typed",
+    "compares",
+    "computed",
+    "is_number",
+    "is_text",
+    "parse_etcl",
+]
 
 DEEPEST = 50  # expressions in each other, and parentheses; their text can be read again
 OPERAND = "a value: a number, a string, TRUE, FALSE, a component such as $.a, a label, ( or not"
@@ -312,3 +316,59 @@ def _literal(text: str, begin: int) -> Typed:
     return Typed(
         nodes.Applied("etcl", "character", (constant,)), ExpressionKind.CHARACTER, begin, 2
     )
+
+
+# -- static types ----------------------------------------------------------------------------------
+
+
+class ExpressionKind(enum.Enum):
+    """Kinds of expressions, as an error message calls them."""
+
+    BOOLEAN = "a boolean"
+    INTEGER = "a whole number"
+    FLOAT = "a floating-point number"
+    NUMBER = "a number"
+    TEXT = "a string"
+    CHARACTER = "a character"
+    LABEL = "a label of an enumeration"
+    UNKNOWN = "a component"
+
+
+class Typed(NamedTuple):
+    """An expression, what is known of its type, where it stands, and how deep it is."""
+
+    node: Node
+    kind: ExpressionKind
+    begin: int
+    depth: int = 1
+
+
+WHOLE = frozenset({ExpressionKind.BOOLEAN, ExpressionKind.INTEGER, ExpressionKind.CHARACTER})
+NUMBERS = WHOLE | {ExpressionKind.FLOAT, ExpressionKind.NUMBER}
+TEXTS = frozenset({ExpressionKind.TEXT, ExpressionKind.CHARACTER})
+
+
+def is_number(kind: ExpressionKind) -> bool:
+    """Whether it may be a number."""
+    return kind is ExpressionKind.UNKNOWN or kind in NUMBERS
+
+
+def is_text(kind: ExpressionKind) -> bool:
+    """Whether it may be a text."""
+    return kind is ExpressionKind.UNKNOWN or kind in TEXTS
+
+
+def compares(left: ExpressionKind, right: ExpressionKind, *, ordered: bool) -> bool:
+    """Whether two kinds may be compared; labels have no order."""
+    kinds = {left, right}
+    if ExpressionKind.LABEL in kinds:
+        return not ordered and kinds <= {ExpressionKind.LABEL, ExpressionKind.UNKNOWN}
+    return ExpressionKind.UNKNOWN in kinds or kinds <= NUMBERS or kinds <= TEXTS
+
+
+def computed(left: ExpressionKind, right: ExpressionKind) -> ExpressionKind:
+    """The kind of what arithmetic makes of two numbers."""
+    kinds = {left, right}
+    if ExpressionKind.FLOAT in kinds:
+        return ExpressionKind.FLOAT
+    return ExpressionKind.INTEGER if kinds <= WHOLE else ExpressionKind.NUMBER

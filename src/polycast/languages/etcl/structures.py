@@ -25,24 +25,6 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
 
-__all__ = [
-    "AT_EVENT",
-    "active_default",
-    "default_member",
-    "discriminator",
-    "element",
-    "fields_of",
-    "length",
-    "member",
-    "position",
-    "property_named",
-    "repository_id",
-    "tagged",
-    "time_told",
-    "type_id",
-    "variable",
-    "variable_reader",
-]
 
 NOTIFICATION = "IDL:omg.org/CosNotification"
 SCALARS = (

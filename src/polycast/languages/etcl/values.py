@@ -14,29 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "ORDERED",
-    "AbsentError",
-    "Character",
-    "EnumLabel",
-    "Mismatch",
-    "at_least",
-    "at_most",
-    "character",
-    "contains",
-    "differs",
-    "divided",
-    "equal",
-    "greater",
-    "label",
-    "less",
-    "minus",
-    "plus",
-    "remainder",
-    "times",
-    "truth",
-    "within",
-]
+__all__ = ["fits"]
 
 MOST_BITS = 1 << 16  # of a product: a filter makes nothing much bigger than the event
 NUMBERS = frozenset({int, float, bool})
@@ -293,3 +271,26 @@ def remainder(left: Any, right: Any, /) -> int:
     whole, by = _whole(left), _whole(right)
     found = abs(whole) % abs(by)
     return -found if whole < 0 else found
+
+
+# -- wildcards -------------------------------------------------------------------------------------
+
+
+def fits(name: str, pattern: str, /) -> bool:
+    """Whether a name is one that a pattern means: `*` is any characters, also none."""
+    if not isinstance(name, str):
+        raise TypeError("a name is a text")
+    first, *middle, last = pattern.split("*") if "*" in pattern else (pattern, "")
+    if "*" not in pattern:
+        return name == pattern
+    if len(name) < len(first) + len(last) or not name.startswith(first):
+        return False
+    if not name.endswith(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in middle:  # the earliest place leaves most for the others
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True

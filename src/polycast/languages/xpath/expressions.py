@@ -9,26 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-__all__ = [
-    "ANYWHERE",
-    "BINARY",
-    "Binary",
-    "Connective",
-    "Expression",
-    "Filtered",
-    "FunctionCall",
-    "Literal",
-    "LocationPath",
-    "LocationStep",
-    "Negative",
-    "Number",
-    "children",
-    "depth",
-    "literal",
-    "number",
-    "text_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Number:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import FilterError, FilterTooCostlyError
 from polycast.filters.cost.amounts import Amount, steps
-from polycast.filters.cost.call_costs import FunctionCost
-from polycast.filters.cost.method_costs import BYTE
+from polycast.filters.cost.call_costs import BYTE, FunctionCost
 from polycast.filters.cost.value_kinds import TEXT
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import Insight

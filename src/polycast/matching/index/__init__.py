@@ -5,7 +5,7 @@ predicate leads, `generated` writes the code, `filters` is the index that change
 For batches, `batch` sorts the columns, and `table` has the conjunctions as arrays.
 """
 
-from polycast.matching.index.batch import Rows
+from polycast.matching.index.batch import ArrowRows
 from polycast.matching.index.filter_index import Index, Matches
 
-__all__ = ["Index", "Matches", "Rows"]
+__all__ = ["ArrowRows", "Index", "Matches"]

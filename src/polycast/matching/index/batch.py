@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.ordered_domains import Domain
     from polycast.matching.index.layout import Layout
 
-__all__ = ["Batch", "Objects", "Rows"]
+__all__ = ["ArrowRows", "EventBatch", "Objects"]
 
 
-class Batch(Protocol):
+class EventBatch(Protocol):
     """Some events of one class."""
 
     def __len__(self) -> int: ...
@@ -103,7 +103,7 @@ def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
 # -- columns of Arrow ------------------------------------------------------------------------------
 
 
-class Rows:
+class ArrowRows:
     """Rows of a record batch or table, as events of a class. Objects are made as far as needed.
 
     A null is None. Members of an enum are strings that name them; nested objects are structs, and
@@ -240,10 +240,10 @@ def converted(value: Any, hint: Any) -> Any:
     origin, parameters = typing.get_origin(hint), typing.get_args(hint)
     if isinstance(value, list) and origin in (list, tuple, set, frozenset):
         inner = parameters[0] if parameters else Any
-        return origin(converted(each, inner) for each in value)
+        return origin(converted(element, inner) for element in value)
     if (origin or hint) in (dict, Mapping) and _is_map(value):
         key, inner = parameters or (Any, Any)
-        return {converted(name, key): converted(each, inner) for name, each in value}
+        return {converted(name, key): converted(held, inner) for name, held in value}
     if not isinstance(hint, type):
         return value
     if isinstance(value, str) and issubclass(hint, enum.Enum):
@@ -263,7 +263,7 @@ def converted(value: Any, hint: Any) -> Any:
 
 def _is_map(value: Any) -> bool:
     """Whether it was a map in Arrow: pairs, which no list of Arrow has."""
-    return isinstance(value, list) and all(isinstance(each, tuple) for each in value)
+    return isinstance(value, list) and all(isinstance(pair, tuple) for pair in value)
 
 
 def _bare(hint: Any) -> Any:
@@ -271,6 +271,6 @@ def _bare(hint: Any) -> Any:
     if typing.get_origin(hint) is typing.Annotated:
         return _bare(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        others = [each for each in typing.get_args(hint) if each is not type(None)]
+        others = [member for member in typing.get_args(hint) if member is not type(None)]
         return _bare(others[0]) if len(others) == 1 else Any
     return hint

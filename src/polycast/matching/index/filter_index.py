@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import conjunctions
-from polycast.matching.index.batch import Batch, Objects
+from polycast.matching.index.batch import EventBatch, Objects
 from polycast.matching.index.lane_table import Found, Table
 from polycast.matching.index.layout import Layout
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polycast.filters.tree import nodes
     from polycast.matching.index.index_codegen import Row
     from polycast.matching.index.lane_table import Integers
-    from polycast.matching.index.layout import Sample
+    from polycast.matching.index.layout import ValueSample
 
 __all__ = ["Index", "Known", "Matches", "with_key", "without_key"]
 
@@ -48,7 +48,7 @@ WARM = 3  # such batches before that is found out: functions are made when they 
 CLEARLY = 0.7
 
 
-class Waiting:
+class WaitingFilter:
     """A filter that is not in the layout yet; there may be very many."""
 
     __slots__ = ("_function", "_tree", "number")
@@ -79,7 +79,7 @@ class State:
     ) -> None:
         self.layout = layout
         self.trees, self.keys, self.normal = trees, keys, normal  # by the number of a filter
-        self.waiting: list[Waiting] = []
+        self.waiting: list[WaitingFilter] = []
         self.made_for, self.asked = len(trees), 0
         self.singly: bool | None = None  # whether one by one is faster than in batches
         self.batches = 0
@@ -87,7 +87,11 @@ class State:
 
     def rows(self) -> list[Row]:
         """All numbered conjunctions."""
-        return [(number, each) for number, several in self.normal.items() for each in several]
+        return [
+            (number, conjunction)
+            for number, several in self.normal.items()
+            for conjunction in several
+        ]
 
     def numbers(self, event: Any) -> list[int]:
         """The filters in the layout that an event passes."""
@@ -135,8 +139,8 @@ class Matches(NamedTuple):
         if len(several) == 1:
             return several[0]
         lists: list[list[Any]] = [[] for _ in range(size)]
-        for each in several:
-            for found, keys in zip(lists, each.lists(), strict=True):
+        for matches in several:
+            for found, keys in zip(lists, matches.lists(), strict=True):
                 found += keys
         return cls.of(lists)
 
@@ -206,7 +210,7 @@ class Index:
             number = self._numbers[known] = len(state.trees)
             state.keys.append((key,))
             state.trees.append(tree)
-            state.waiting.append(Waiting(number, tree))
+            state.waiting.append(WaitingFilter(number, tree))
 
     def add_all(self, filters: Iterable[tuple[Hashable, nodes.Node]]) -> None:
         """The same for many keys and their filters."""
@@ -243,7 +247,7 @@ class Index:
             if len(state.trees) > 2 * state.made_for or len(state.trees) < SMALL:
                 self._rebuild(None)
                 return
-            for number in [each.number for each in state.waiting]:
+            for number in [waiting.number for waiting in state.waiting]:
                 tree = state.trees[number]
                 if tree is not None:
                     state.normal[number] = conjunctions(tree)
@@ -253,10 +257,12 @@ class Index:
                 return
             fresh = State(state.layout, state.trees, state.keys, state.normal)
             fresh.made_for = state.made_for
-            fresh.waiting = [each for each in state.waiting if each.number not in state.normal]
+            fresh.waiting = [
+                waiting for waiting in state.waiting if waiting.number not in state.normal
+            ]
             self._state = fresh
 
-    def _rebuild(self, sample: Sample | None) -> None:
+    def _rebuild(self, sample: ValueSample | None) -> None:
         """Make a new layout aside, without what is gone, and swap it in.
 
         A finaliser may run anywhere, and change the index in the midst of it: then once more.
@@ -264,19 +270,19 @@ class Index:
         while True:
             old, changes = self._state, self._changes
             known = list(self._numbers.items())
-            trees: list[nodes.Node | None] = [each.tree for each, _ in known]
+            trees: list[nodes.Node | None] = [one.tree for one, _ in known]
             keys = [old.keys[number] for _, number in known]
             normal = {
-                number: old.normal.get(before) or conjunctions(each.tree)
-                for number, (each, before) in enumerate(known)
+                number: old.normal.get(before) or conjunctions(one.tree)
+                for number, (one, before) in enumerate(known)
             }
-            rows = [(number, each) for number, several in normal.items() for each in several]
+            rows = [(number, row) for number, several in normal.items() for row in several]
             fresh = State(Layout(rows, self._lock, keys, sample), trees, keys, normal)
             if self._changes == changes and self._state is old:
                 break
         if sample is None and fresh.layout.is_anchored():
             fresh.layout.watch(self._watch)
-        self._numbers = {each: number for number, (each, _) in enumerate(known)}
+        self._numbers = {one: number for number, (one, _) in enumerate(known)}
         self._gone, self._seen = 0, []
         self._state = fresh
 
@@ -331,7 +337,7 @@ class Index:
             state.singly = (between - begun) / len(some) < CLEARLY * share
         return found
 
-    def match_rows(self, batch: Batch) -> Matches:
+    def match_rows(self, batch: EventBatch) -> Matches:
         """The keys that each event of a batch is for."""
         state = self.state()
         if state.layout.watcher is not None:
@@ -340,7 +346,7 @@ class Index:
             state = self.state()
         return state.grouped(self._pairs(state, batch), len(batch))
 
-    def _pairs(self, state: State, batch: Batch) -> Found:
+    def _pairs(self, state: State, batch: EventBatch) -> Found:
         """Each event with each filter that it passes."""
         table = state.table(self._lock)
         columns, odd = batch.columns(state.layout)
@@ -370,7 +376,7 @@ class Index:
             if self._worth(state, sample):
                 self._rebuild(sample)
 
-    def _worth(self, state: State, sample: Sample) -> bool:
+    def _worth(self, state: State, sample: ValueSample) -> bool:
         """Whether other anchors would spare much work, tried with some of the rows."""
         rows = state.rows()
         rows = random.Random(0).sample(rows, min(TRIED, len(rows)))  # noqa: S311  (no secret)
@@ -388,14 +394,14 @@ def _has_numpy() -> bool:
     return importlib.util.find_spec("numpy") is not None
 
 
-def _asked(which: Iterable[int], batch: Batch, ask: Callable[[Any], list[int]]) -> Found:
+def _asked(which: Iterable[int], batch: EventBatch, ask: Callable[[Any], list[int]]) -> Found:
     """Events of a batch that are asked one by one."""
-    return Found.of([(number, each) for number in which for each in ask(batch.event(number))])
+    return Found.of([(number, passed) for number in which for passed in ask(batch.event(number))])
 
 
-def _passed(waiting: list[Waiting], event: Any) -> list[int]:
+def _passed(waiting: list[WaitingFilter], event: Any) -> list[int]:
     """Those that an event passes of the filters that are not in the layout yet."""
-    return [each.number for each in waiting if each.passes(event)]
+    return [filter_.number for filter_ in waiting if filter_.passes(event)]
 
 
 def _most_waiting(state: State) -> int:
@@ -415,4 +421,4 @@ def without_key(keys: Any, key: Hashable) -> Any:
     if isinstance(keys, dict):
         del keys[key]
         return keys
-    return tuple(each for each in keys if each != key)
+    return tuple(other for other in keys if other != key)

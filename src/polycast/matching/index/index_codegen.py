@@ -13,35 +13,25 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends.python import SourceWriter
 from polycast.filters.backends.quiet_compilation import compile_quietly
-from polycast.filters.normal_form.disjunction import (
+from polycast.filters.normal_form.ordered_domains import (
+    ABSENT,
     Differs,
     Interval,
     IsNone,
     Others,
     Points,
     Truth,
+    loose,
 )
-from polycast.filters.normal_form.ordered_domains import ABSENT, loose
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.filters.normal_form.disjunction import Conjunction, Predicate
-    from polycast.matching.index.layout import Lane, Layout
+    from polycast.matching.index.lanes import Lane
+    from polycast.matching.index.layout import Layout
 
-__all__ = [
-    "Row",
-    "bare",
-    "bucket_function",
-    "columns_function",
-    "memo_function",
-    "read_or_absent",
-    "read_term",
-    "reading_function",
-    "running_function",
-    "term_function",
-]
 
 LONGEST_FUNCTION = 250  # rows; compiling a function is not linear, and holds others up
 LONGEST_LITERAL = 100
@@ -50,7 +40,7 @@ MOST_LITERALS = 16
 Row = tuple[int, "Conjunction"]  # the number of a filter, and what is left to ask
 
 
-class Source:
+class FunctionSource:
     """Lines of a function, and the values that they name."""
 
     def __init__(self) -> None:
@@ -111,8 +101,8 @@ def bucket_function(
 
 
 def _bucket_part(layout: Layout, rows: list[Row], *, evaluate: bool) -> Callable[..., None]:
-    source = Source()
-    parameters = layout.parameters[:3] if evaluate else layout.parameters
+    source = FunctionSource()
+    parameters = layout.terms.parameters[:3] if evaluate else layout.terms.parameters
     lines = [f"def bucket({', '.join(parameters)}):"]
     for number, conjunction in rows:
         lines += _row_lines(layout, source, number, conjunction, evaluate=evaluate)
@@ -120,7 +110,7 @@ def _bucket_part(layout: Layout, rows: list[Row], *, evaluate: bool) -> Callable
 
 
 def _row_lines(
-    layout: Layout, source: Source, number: int, conjunction: Conjunction, *, evaluate: bool
+    layout: Layout, source: FunctionSource, number: int, conjunction: Conjunction, *, evaluate: bool
 ) -> Iterator[str]:
     tests: list[str] = []
     residual: list[str] = []
@@ -145,13 +135,13 @@ def _row_lines(
         yield f"{space}add({number})"
 
 
-def _over_values(layout: Layout, source: Source, predicate: Predicate) -> str | None:
+def _over_values(layout: Layout, source: FunctionSource, predicate: Predicate) -> str | None:
     """A predicate over what was read of the event; None if it has to be evaluated."""
-    name = layout.variable(predicate)
+    name = layout.terms.variable(predicate)
     return None if name is None else _test(source, name, predicate.form)
 
 
-def _remembered(layout: Layout, source: Source, predicate: Predicate) -> str | None:
+def _remembered(layout: Layout, source: FunctionSource, predicate: Predicate) -> str | None:
     """What several ask, evaluated once; None if only this one does."""
     node, wanted = bare(predicate.node)
     slot = layout.slots.get(node)
@@ -161,23 +151,23 @@ def _remembered(layout: Layout, source: Source, predicate: Predicate) -> str | N
     return f"(memo[{slot}] or {ask}(event, memo)) == {1 if wanted else 2}"
 
 
-def _test(source: Source, name: str, form: object) -> str:
+def _test(source: FunctionSource, name: str, form: object) -> str:
     match form:
         case Points(_, values):
             if len(values) == 1:
                 return f"{name} == {source.literal(values[0])}"
             if len(values) > MOST_LITERALS:
                 return f"{name} in {source.reference(frozenset(values))}"
-            return f"{name} in {{{', '.join(source.literal(each) for each in values)}}}"
+            return f"{name} in {{{', '.join(source.literal(value) for value in values)}}}"
         case Interval():
             return _interval_test(source, name, form)
         case Differs(values):
             if len(values) == 1:
                 return f"{name} != {source.literal(values[0])}"
-            several = ", ".join(source.literal(each) for each in values)
+            several = ", ".join(source.literal(value) for value in values)
             return f"{name} is not ABSENT and {name} not in ({several})"
         case Others(_, values):  # ABSENT differs from nothing
-            several = " and ".join(f"{name} != {source.literal(each)}" for each in values)
+            several = " and ".join(f"{name} != {source.literal(value)}" for value in values)
             return f"({several})" if len(values) > 1 else several
         case IsNone(wanted):
             return f"{name} is None" if wanted else f"{name} is not None and {name} is not ABSENT"
@@ -186,7 +176,7 @@ def _test(source: Source, name: str, form: object) -> str:
     raise TypeError(f"{form!r} is no form")
 
 
-def _interval_test(source: Source, name: str, form: Interval) -> str:
+def _interval_test(source: FunctionSource, name: str, form: Interval) -> str:
     text = name
     if form.low is not None:
         text = f"{source.literal(form.low)} {'<=' if form.low_closed else '<'} {text}"
@@ -205,7 +195,7 @@ def bare(node: nodes.Node) -> tuple[nodes.Node, bool]:
 
 def memo_function(node: nodes.Node, slot: int) -> Callable[..., int]:
     """Evaluate what several filters ask, once for an event: 1 true, 2 false, 3 it fails."""
-    source = Source()
+    source = FunctionSource()
     expression = source.writer.write(node)
     lines = [
         "def ask(event, memo):",
@@ -222,17 +212,9 @@ def memo_function(node: nodes.Node, slot: int) -> Callable[..., int]:
 # -- reading an event ------------------------------------------------------------------------------
 
 
-def reading_function(layout: Layout) -> Callable[[Any], tuple[Any, ...]]:
-    """The values of an event in all lanes."""
-    source = Source()
-    lanes = "".join(f"{lane.name}, " for lane in layout.lanes)
-    lines = ["def read(event):", *_reading(layout, source), f" return ({lanes})"]
-    return source.function(lines, "read")
-
-
 def term_function(term: nodes.Node) -> Callable[[Any], Any]:
     """The value of a term for an event, or what reading it raises."""
-    source = Source()
+    source = FunctionSource()
     text = source.writer.write(term)
     return source.function(["def read(event):", f" return {text}"], "read")
 
@@ -253,14 +235,16 @@ def read_term(term: nodes.Node, events: list[Any]) -> list[Any]:
 
 def columns_function(layout: Layout) -> Callable[[list[Any]], tuple[list[Any], ...]]:
     """The values of each term for many events; it raises what reading one of them raises."""
-    source = Source()
-    parts = [f"[{source.writer.write(each.term)} for event in events]," for each in layout.columns]
+    source = FunctionSource()
+    parts = [
+        f"[{source.writer.write(column.term)} for event in events]," for column in layout.columns
+    ]
     return source.function(["def read(events):", f" return ({' '.join(parts)})"], "read")
 
 
 def running_function(layout: Layout) -> Callable[[Any], list[int]]:
     """The numbers of the filters that an event passes."""
-    source = Source()
+    source = FunctionSource()
     source.names["bisect"] = bisect_right
     lines = ["def run(event):", " found = []", " add = found.append"]
     lines.append(f" memo = [0] * {len(layout.slots)}" if layout.slots else " memo = None")
@@ -268,7 +252,7 @@ def running_function(layout: Layout) -> Callable[[Any], list[int]]:
     if layout.watcher is not None:
         lanes = "".join(f"{lane.name}, " for lane in layout.lanes)
         lines.append(f" {source.reference(layout.watcher)}(({lanes}))")
-    call = f"({', '.join(layout.parameters)})"
+    call = f"({', '.join(layout.terms.parameters)})"
     for lane in layout.lanes:
         lines += _look_up(source, lane, call)
     if layout.always.rows:
@@ -277,7 +261,7 @@ def running_function(layout: Layout) -> Callable[[Any], list[int]]:
     return source.function(lines, "run")
 
 
-def _reading(layout: Layout, source: Source) -> Iterator[str]:
+def _reading(layout: Layout, source: FunctionSource) -> Iterator[str]:
     for column in layout.columns:
         raw = column.name
         yield " try:"
@@ -293,7 +277,7 @@ def _reading(layout: Layout, source: Source) -> Iterator[str]:
             yield f" {raw}_loose = {source.reference(loose)}({raw})"
 
 
-def _look_up(source: Source, lane: Lane, call: str) -> Iterator[str]:
+def _look_up(source: FunctionSource, lane: Lane, call: str) -> Iterator[str]:
     if not lane.rows:
         return
     yield f" if {lane.name} == {lane.name}:"

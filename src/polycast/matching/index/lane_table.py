@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends.python import generate
-from polycast.filters.normal_form.disjunction import Interval, Points
+from polycast.filters.normal_form.ordered_domains import Interval, Points
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from polycast.filters.normal_form.disjunction import Predicate
     from polycast.matching.index.index_codegen import Row
-    from polycast.matching.index.layout import Lane, Layout
+    from polycast.matching.index.lanes import Lane
+    from polycast.matching.index.layout import Layout
     from polycast.matching.index.thresholds import Ordered, Threshold
 
     Integers = NDArray[np.int64]
@@ -57,7 +58,7 @@ class Found(NamedTuple):
 
         if len(several) == 1:
             return several[0]
-        pairs = np.concatenate([np.stack(each) for each in several], axis=1)
+        pairs = np.concatenate([np.stack(found) for found in several], axis=1)
         return cls(*np.unique(pairs, axis=1))
 
     def without(self, events: set[int]) -> Found:
@@ -127,12 +128,12 @@ class Table:
         table: list[list[int]] = []
         intervals: list[tuple[int, int, int]] = [(0, 0, 1)]  # lane, and thresholds in it
         firsts = [0]  # the first interval of each predicate
-        of_lane = {each.lane: each for each in self.lanes}
+        of_lane = {known.lane: known for known in self.lanes}
         for number, conjunction in rows:
             chosen: list[int] = []
             rest: list[Predicate] = []
             for predicate in conjunction:
-                lane = layout.lane(predicate)
+                lane = layout.terms.lane(predicate)
                 if lane is None or len(chosen) == MOST_PREDICATES:
                     rest.append(predicate)
                     continue
@@ -148,7 +149,7 @@ class Table:
             filters.append(number)
             table.append(chosen)
         width = max(map(len, table), default=1)
-        padded = [each + [NONE] * (width - len(each)) for each in table]
+        padded = [row + [NONE] * (width - len(row)) for row in table]
         self._filters = np.array(filters, dtype=np.int64)
         self._table = np.array(padded, dtype=np.int64).reshape(len(table), width)
         lanes, low, high = np.array(intervals, dtype=np.int64).T
@@ -168,9 +169,9 @@ class Table:
         if not len(self._table) or not size:
             return Found(np.zeros(0, np.int64), np.zeros(0, np.int64))
         batch = _Batch(self, columns, size)
-        found = [self._checked(batch, *each) for each in batch.candidates()]
-        rows = np.concatenate([each[0] for each in found])
-        events = np.concatenate([each[1] for each in found])
+        found = [self._checked(batch, *candidates) for candidates in batch.candidates()]
+        rows = np.concatenate([pairs[0] for pairs in found])
+        events = np.concatenate([pairs[1] for pairs in found])
         if self._tests:
             keep = np.ones(len(rows), dtype=bool)
             asked = np.flatnonzero(self._asked[rows])
@@ -202,8 +203,8 @@ class Table:
         first, count = self._first[predicates], self._count[predicates]
         found = np.zeros(len(predicates), dtype=bool)
         for number in range(int(count.max())):
-            each = first + np.minimum(number, count - 1)
-            found |= (where >= batch.low[each]) & (where < batch.high[each])
+            interval = first + np.minimum(number, count - 1)
+            found |= (where >= batch.low[interval]) & (where < batch.high[interval])
         return found
 
 
@@ -214,14 +215,14 @@ class _Batch:
         import numpy as np
 
         self._of, self.size = table, size
-        places = [lane.positions(each) for lane, each in zip(table.lanes, columns, strict=True)]
+        places = [lane.positions(values) for lane, values in zip(table.lanes, columns, strict=True)]
         positions = np.concatenate(places)
         self.low, self.high = positions[table._low], positions[table._high]
         order = np.zeros((len(columns), size), dtype=np.int64)
         place = np.full((len(columns), size), -1, dtype=np.int64)
-        for number, each in enumerate(columns):
-            order[number, : len(each.events)] = each.events
-            place[number, each.events] = np.arange(len(each.events))
+        for number, values in enumerate(columns):
+            order[number, : len(values.events)] = values.events
+            place[number, values.events] = np.arange(len(values.events))
         self.place, self.order = place.ravel(), order.ravel()
         self.lengths = np.maximum(self.high - self.low, 0)
         sizes = np.add.reduceat(self.lengths, table._first)
@@ -272,7 +273,7 @@ def together(predicates: list[Predicate]) -> nodes.Node:
     """All of them as one expression."""
     if len(predicates) == 1:
         return predicates[0].node
-    return nodes.And(tuple(each.node for each in predicates))
+    return nodes.And(tuple(predicate.node for predicate in predicates))
 
 
 def _passes(test: Callable[[Any], object], event: Any) -> bool:

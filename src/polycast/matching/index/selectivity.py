@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.normal_form.disjunction import Interval, Points
+from polycast.filters.normal_form.ordered_domains import Interval, Points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Estimate:
             if isinstance(form, Points):
                 points.update(form.values)
             else:
-                marks += [each for each in (form.low, form.high) if each is not None]
+                marks += [end for end in (form.low, form.high) if end is not None]
         marks.sort()
         self._marks = marks
         self._distinct = max(2, len(points))
@@ -41,7 +41,7 @@ class Estimate:
         """Which part of the events satisfies a predicate."""
         if isinstance(form, Points):
             prior = min(1.0, len(form.values) / self._distinct)
-            seen = sum(self._often[each] for each in form.values) if self._size else 0
+            seen = sum(self._often[value] for value in form.values) if self._size else 0
         else:
             prior = (_within(self._marks, form) + 1) / (len(self._marks) + 2)
             seen = _within(self._sample, form)
@@ -50,7 +50,7 @@ class Estimate:
 
 def cuts(forms: list[Interval], count: int) -> list[Any]:
     """Places that cut the values into so many ranges, with as many ends of intervals in each."""
-    marks = sorted(each for form in forms for each in (form.low, form.high) if each is not None)
+    marks = sorted(end for form in forms for end in (form.low, form.high) if end is not None)
     step = len(marks) / count
     return sorted({marks[int(number * step)] for number in range(1, count)})
 

@@ -58,9 +58,9 @@ class Ordered:
         if self._kind not in prepared:
             convert = float_threshold if self._kind == "floats" else integer_threshold
             exact = np.float64 if self._kind == "floats" else np.int64
-            least = [convert(each) for each in thresholds]
-            beyond = np.array([each is None for each in least], dtype=bool)
-            plain = np.array([0 if each is None else each for each in least], dtype=exact)
+            least = [convert(threshold) for threshold in thresholds]
+            beyond = np.array([value is None for value in least], dtype=bool)
+            plain = np.array([0 if value is None else value for value in least], dtype=exact)
             prepared[self._kind] = plain, beyond
         plain, beyond = prepared[self._kind]
         places: Integers = np.searchsorted(self._values, plain)

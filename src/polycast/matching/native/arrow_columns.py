@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from polycast.matching.index import Rows
-    from polycast.matching.native.kernel_form import Column
+    from polycast.matching.index import ArrowRows
+    from polycast.matching.native.kernel_form import KernelColumn
 
     Numbers = NDArray[np.int64]
 
@@ -48,8 +48,8 @@ Part = tuple[bytes, bytes, list[tuple[int, int, int]], list[int]]
 
 def match_columns(
     kernel: Any,
-    columns: list[Column],
-    batch: Rows,
+    columns: list[KernelColumn],
+    batch: ArrowRows,
     sharing: Sharing,
     tend: Callable[[], None],
 ) -> Matches:
@@ -67,13 +67,13 @@ def match_columns(
 
 def _matched(
     kernel: Any,
-    columns: list[Column],
-    batch: Rows,
+    columns: list[KernelColumn],
+    batch: ArrowRows,
     sharing: Sharing,
     tend: Callable[[], None],
 ) -> Matches:
     size = len(batch)
-    arrays = [batch.array(each.term, each.domain) for each in columns]
+    arrays = [batch.array(column.term, column.domain) for column in columns]
     sources = tuple(
         batch.values(column.term) if array is None else _source(array)
         for array, column in zip(arrays, columns, strict=True)
@@ -87,7 +87,9 @@ def _matched(
 
 def _source(array: Any) -> tuple[int, int, int, int, int]:
     """The addresses of an array's buffers; whoever has the array keeps them."""
-    valid, data, *chars = (each.address if each is not None else 0 for each in array.buffers())
+    valid, data, *chars = (
+        buffer.address if buffer is not None else 0 for buffer in array.buffers()
+    )
     return TYPES.index(str(array.type)), data, valid, chars[0] if chars else 0, array.offset
 
 
@@ -105,20 +107,22 @@ def _parts(kernel: Any, sources: tuple[Any, ...], size: int, sharing: Sharing) -
         tasks = [(begin, end, EVERYTHING) for begin, end in pairwise(ends)]
     mine, *others = tasks
     with ThreadPoolExecutor(count, "polycast-sharing") as pool:
-        theirs = [pool.submit(kernel.match_columns, sources, *each) for each in others]
-        return [kernel.match_columns(sources, *mine), *(each.result() for each in theirs)]
+        theirs = [pool.submit(kernel.match_columns, sources, *task) for task in others]
+        return [kernel.match_columns(sources, *mine), *(future.result() for future in theirs)]
 
 
 def _groups(kernel: Any, count: int) -> list[int]:
     """Columns for each thread, so that about as many filters are asked by each: the most first."""
-    loads = [sum(each) for each in zip(*(each.loads for each in kernel.segments), strict=True)]
+    loads = [
+        sum(load) for load in zip(*(segment.loads for segment in kernel.segments), strict=True)
+    ]
     loads = loads or [0.0] * 32
     groups, sums = [0] * count, [0.0] * count
-    for column in sorted(range(len(loads)), key=lambda each: -loads[each]):
+    for column in sorted(range(len(loads)), key=lambda column: -loads[column]):
         least = sums.index(min(sums))
         groups[least] |= 1 << column
         sums[least] += loads[column]
-    return [each for each in groups if each]
+    return [group for group in groups if group]
 
 
 class Joined(NamedTuple):
@@ -133,7 +137,7 @@ class Joined(NamedTuple):
 def _joined(parts: list[Part], size: int, sharing: Sharing) -> Joined:
     import numpy as np
 
-    asked = [each for part in parts for each in part[2]]
+    asked = [question for part in parts for question in part[2]]
     odd = [row for part in parts for row in part[3]]
     if len(parts) == 1:
         return Joined(parts[0][0], parts[0][1], asked, odd)
@@ -141,7 +145,7 @@ def _joined(parts: list[Part], size: int, sharing: Sharing) -> Joined:
     numbers = [np.frombuffer(part[1], dtype=np.uint32) for part in parts]
     if sharing.filters:
         return Joined(*_interleaved(offsets, numbers, size), asked, odd)
-    counts = np.concatenate([np.diff(each) for each in offsets])
+    counts = np.concatenate([np.diff(starts) for starts in offsets])
     return Joined(_ends(counts), np.concatenate(numbers), asked, odd)
 
 
@@ -155,7 +159,7 @@ def _interleaved(offsets: list[Any], numbers: list[Any], size: int) -> tuple[Any
     """The filters that several threads found for the same rows, row by row."""
     import numpy as np
 
-    ends = _ends(sum((np.diff(each) for each in offsets), np.zeros(size, np.int64)))
+    ends = _ends(sum((np.diff(starts) for starts in offsets), np.zeros(size, np.int64)))
     found = np.empty(int(ends[-1]), dtype=np.uint32)
     begins = ends[:-1].copy()
     for starts, mine in zip(offsets, numbers, strict=True):
@@ -168,7 +172,7 @@ def _interleaved(offsets: list[Any], numbers: list[Any], size: int) -> tuple[Any
 # -- keys ------------------------------------------------------------------------------------------
 
 
-def _matches(kernel: Any, found: Joined, batch: Rows) -> Matches:
+def _matches(kernel: Any, found: Joined, batch: ArrowRows) -> Matches:
     import numpy as np
 
     offsets, keys = kernel.keys_for(found.offsets, found.numbers)

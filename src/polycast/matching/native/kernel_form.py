@@ -14,30 +14,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from polycast.filters.normal_form.ordered_domains import (
     NUMBERS,
     TEXTS,
-    Domain,
-    domain_of_all,
-    loose,
-)
-from polycast.filters.normal_form.predicate_kinds import (
     Differs,
+    Domain,
     Interval,
     IsNone,
     Others,
     Points,
     Truth,
+    domain_of_all,
+    loose,
 )
 from polycast.filters.tree import nodes
-from polycast.filters.tree.slots import slot_of
+from polycast.filters.tree.projection import slot_of
 from polycast.matching.index.index_codegen import term_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.filters.normal_form.disjunction import Conjunction, Predicate
-    from polycast.filters.normal_form.predicate_kinds import Form
-    from polycast.filters.tree.slots import Slot
+    from polycast.filters.normal_form.ordered_domains import Form
+    from polycast.filters.tree.projection import Slot
 
-__all__ = ["Columns", "Row", "is_attribute"]
+__all__ = ["Columns", "KernelRow", "is_attribute"]
 
 KINDS = {
     "number": 0,
@@ -62,14 +60,14 @@ WORTH_READING = 4  # predicates on a term that is no attribute
 Native = tuple[int, int, Any, Any, int, tuple[Any, ...] | None]
 
 
-class Row(NamedTuple):
+class KernelRow(NamedTuple):
     """One conjunction: what the kernel asks, and what is asked of the events that pass it."""
 
     asked: tuple[Native, ...]
     residual: tuple[Predicate, ...]
 
 
-class Column(NamedTuple):
+class KernelColumn(NamedTuple):
     """A term of the events in a domain; its number in the kernel is its place."""
 
     term: nodes.Node
@@ -81,13 +79,13 @@ class Columns:
 
     def __init__(self, kernel: Any, most: int) -> None:
         self._kernel, self._most = kernel, most
-        self.all: list[Column] = []
-        self._numbers: dict[Column, int] = {}
+        self.all: list[KernelColumn] = []
+        self._numbers: dict[KernelColumn, int] = {}
         self._attributes: dict[tuple[str, Domain], int] = {}  # the same of those of the event
         self._of_term: dict[nodes.Node, int] = {}  # any column of it
         self._asked: Counter[nodes.Node] = Counter()
 
-    def row(self, conjunction: Conjunction) -> Row | None:
+    def row(self, conjunction: Conjunction) -> KernelRow | None:
         """A conjunction as the kernel takes it; None if it takes no part of it."""
         before = len(self.all)
         row = self._row(conjunction)
@@ -95,7 +93,7 @@ class Columns:
             row = self._row(conjunction)  # what came first may be of a column now
         return row if row.asked or not conjunction else None
 
-    def _row(self, conjunction: Conjunction) -> Row:
+    def _row(self, conjunction: Conjunction) -> KernelRow:
         asked: list[Native] = []
         residual: list[Predicate] = []
         for predicate in conjunction:
@@ -104,7 +102,7 @@ class Columns:
                 residual.append(predicate)
             else:
                 asked.append(native)
-        return Row(tuple(asked), tuple(residual))
+        return KernelRow(tuple(asked), tuple(residual))
 
     def _native(self, predicate: Predicate) -> Native | None:
         _, term, form = predicate
@@ -135,7 +133,7 @@ class Columns:
         if not isinstance(form, IsNone | Truth):
             return None
         column = self._of_term.get(term)
-        column = self._made(Column(term, NUMBERS)) if column is None else column
+        column = self._made(KernelColumn(term, NUMBERS)) if column is None else column
         yes, no = (NONE, NOT_NONE) if isinstance(form, IsNone) else (TRUE, FALSE)
         asked = yes if form.wanted else no
         return None if column is None else (column, asked, None, None, 0, None)
@@ -147,9 +145,9 @@ class Columns:
                 return known
         if domain.ordered and domain.name not in KINDS:
             return None
-        return self._made(Column(term, domain))
+        return self._made(KernelColumn(term, domain))
 
-    def _made(self, column: Column) -> int | None:
+    def _made(self, column: KernelColumn) -> int | None:
         """The number of a column, which is made if that is worth it."""
         number = self._numbers.get(column)
         if number is not None or len(self.all) == self._most:
@@ -193,5 +191,5 @@ def _has_place(value: Any) -> bool:
     if isinstance(value, (str, bytes)) and len(value) > LONGEST:
         return False
     if isinstance(value, str) and not value.isascii():
-        return not any("\ud800" <= each <= "\udfff" for each in value)
+        return not any("\ud800" <= letter <= "\udfff" for letter in value)
     return not isinstance(value, datetime.timedelta) or abs(value.days) <= MOST_DAYS

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from polycast.filters.tree import nodes
-    from polycast.matching.index import Rows
+    from polycast.matching.index import ArrowRows
     from polycast.matching.native.arrow_columns import Sharing
-    from polycast.matching.native.kernel_form import Row
+    from polycast.matching.native.kernel_form import KernelRow
 
-__all__ = ["Limits", "NativeIndex"]
+__all__ = ["KernelLimits", "NativeIndex"]
 
 FEW = 48
 FEW_GONE = 256  # filters that are gone before that is looked at
@@ -33,7 +33,7 @@ MUCH = 4_096  # conjunctions that make a segment before there is an event
 ELSEWHERE = -1  # the number of a filter that the kernel does not take
 
 
-class Limits(NamedTuple):
+class KernelLimits(NamedTuple):
     """What tests make smaller, so that few filters do all that many do."""
 
     few: int  # conjunctions that are asked one after the other
@@ -45,9 +45,11 @@ class Limits(NamedTuple):
 class NativeIndex:
     """Filters by their keys. Safe to ask while it is changed."""
 
-    def __init__(self, lock: threading.RLock, module: Any, *, limits: Limits | None = None) -> None:
+    def __init__(
+        self, lock: threading.RLock, module: Any, *, limits: KernelLimits | None = None
+    ) -> None:
         self._lock = lock
-        limits = limits or Limits(FEW, module.MOST_CUTS, module.MOST_CODES)
+        limits = limits or KernelLimits(FEW, module.MOST_CUTS, module.MOST_CODES)
         self._filters = NumberedFilters(module, limits[:3])
         self.kernel = self._filters.kernel  # asked itself, if `direct`
         self._columns = Columns(self.kernel, module.MOST_COLUMNS)
@@ -101,7 +103,7 @@ class NativeIndex:
         else:
             self._filters.add_key(number, key)
 
-    def _rows(self, tree: nodes.Node) -> list[Row] | None:
+    def _rows(self, tree: nodes.Node) -> list[KernelRow] | None:
         rows = [self._columns.row(conjunction) for conjunction in conjunctions(tree)]
         taken = [row for row in rows if row is not None]
         return taken if len(taken) == len(rows) else None
@@ -212,7 +214,7 @@ class NativeIndex:
         found: list[list[Any]] = kernel.match_many(events)
         return found
 
-    def match_rows(self, batch: Rows, *, sharing: Sharing = ALONE) -> Matches:
+    def match_rows(self, batch: ArrowRows, *, sharing: Sharing = ALONE) -> Matches:
         """The keys that each event of a batch is for."""
         with self._lock:
             self._tend()

@@ -45,17 +45,17 @@ class Segments:
     @property
     def are_scattered(self) -> bool:
         """Whether there are too many."""
-        sizes = [len(each) for each in self._kernel.segments]
+        sizes = [len(segment) for segment in self._kernel.segments]
         return len(sizes) > MOST or (len(sizes) > 1 and sum(sizes[1:]) * GROWTH > sizes[0])
 
     def are_poor(self) -> bool:
         """Whether the events are other than those that the anchors were chosen for."""
         kernel = self._kernel
         sampled, events, blocks = kernel.watched
-        large = [each for each in kernel.segments if len(each) > UNANCHORED]
-        if any(2 * each.facts["sampled"] < sampled for each in large):
+        large = [segment for segment in kernel.segments if len(segment) > UNANCHORED]
+        if any(2 * segment.facts["sampled"] < sampled for segment in large):
             return True
-        expected = sum(sum(each.loads) for each in kernel.segments)
+        expected = sum(sum(segment.loads) for segment in kernel.segments)
         self._wasted += max(0.0, blocks - events * (WORSE * expected + SLACK))
         return self._wasted > REBUILDING * sum(map(len, large))
 
@@ -66,7 +66,7 @@ class Segments:
 
     def merge(self, finish: Finish) -> None:
         """All as one, without what is gone. `finish` is told whether nobody reads an old one."""
-        sizes = [len(each) for each in self._kernel.segments]
+        sizes = [len(segment) for segment in self._kernel.segments]
         self._aside = len(sizes)
         self._wasted = 0.0
         if sum(sizes) <= self._quick or not self._merge_aside(finish):

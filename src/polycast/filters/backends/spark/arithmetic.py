@@ -11,10 +11,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.comparisons import SIMPLE, ordered
-from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind
-from polycast.filters.backends.spark.numeric import EXACT
-from polycast.filters.backends.spark.refusals import NoColumnError
+from polycast.filters.backends.spark.comparisons import EXACT, SIMPLE, ordered
+from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, NoColumnError
 from polycast.filters.backends.spark.spark_terms import TRUE, Term, both, case, negated, operate
 from polycast.filters.backends.spark.values import (
     ABSENT,

@@ -12,16 +12,23 @@ from polycast.filters.backends import interpreter
 from polycast.filters.backends.spark import spark_terms
 from polycast.filters.backends.spark.arithmetic import arithmetic, signed
 from polycast.filters.backends.spark.comparisons import SIMPLE, among, compare
-from polycast.filters.backends.spark.items import element_of, item, quantified
 from polycast.filters.backends.spark.kinds import (
     CLASSES,
     ColumnKind,
+    NoColumnError,
     attribute_kind,
     members,
+    no_form,
     subclasses,
 )
-from polycast.filters.backends.spark.methods import METHODS, call_function, call_method
-from polycast.filters.backends.spark.refusals import NoColumnError, no_form
+from polycast.filters.backends.spark.methods import (
+    METHODS,
+    call_function,
+    call_method,
+    element_of,
+    item,
+    quantified,
+)
 from polycast.filters.backends.spark.spark_terms import FALSE, TRUE, Term, both, either, negated
 from polycast.filters.backends.spark.values import (
     Value,

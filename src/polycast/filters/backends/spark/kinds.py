@@ -12,7 +12,8 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.backends.spark.refusals import NoColumnError
+from polycast.errors import NoSparkFormError
+from polycast.filters.tree.canonical_text import render
 from polycast.typesystem import wire_name
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of as kind_of_class
@@ -22,16 +23,9 @@ from polycast.typesystem.type_hints import hints_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CLASSES",
-    "HIGH",
-    "LOW",
-    "ColumnKind",
-    "attribute_kind",
-    "kind_of",
-    "members",
-    "subclasses",
-]
+    from polycast.filters.tree import nodes
+
+__all__ = ["NoColumnError", "no_form"]
 
 LOW, HIGH = -(2**63), 2**63 - 1  # what a 64-bit column holds
 
@@ -194,3 +188,23 @@ def members(kind: ColumnKind) -> list[enum.Enum]:
     assert kind.cls is not None
     assert issubclass(kind.cls, enum.Enum)
     return list(kind.cls)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+class NoColumnError(Exception):
+    """Why a part has no column; whoever knows the part adds it to the message."""
+
+    def __init__(self, why: str, *, accepted: str) -> None:
+        self.why, self.accepted = why, accepted
+        super().__init__(f"{why}; accepted: {accepted}")
+
+
+def no_form(node: nodes.Node, *, why: str, accepted: str) -> NoSparkFormError:
+    """The error for a part of a filter."""
+    try:
+        part = render(node)
+    except RecursionError:
+        part = f"{type(node).__name__}(...)"
+    return NoSparkFormError(part, node=node, why=why, accepted=accepted)

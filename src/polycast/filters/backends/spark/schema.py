@@ -49,8 +49,7 @@ from pyspark.sql.types import (
 )
 
 from polycast.errors import NoSparkTypeError
-from polycast.filters.backends.spark.kinds import ColumnKind, attribute_kind, kind_of
-from polycast.filters.backends.spark.refusals import NoColumnError
+from polycast.filters.backends.spark.kinds import ColumnKind, NoColumnError, attribute_kind, kind_of
 from polycast.typesystem.attributes import declared_defaults
 
 if TYPE_CHECKING:

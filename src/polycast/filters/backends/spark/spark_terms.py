@@ -18,34 +18,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-__all__ = [
-    "FALSE",
-    "NULL",
-    "TRUE",
-    "Term",
-    "aggregate",
-    "are_alike",
-    "both",
-    "call",
-    "case",
-    "cast",
-    "column_of",
-    "either",
-    "exists",
-    "field",
-    "is_null",
-    "literal",
-    "moment",
-    "named",
-    "negated",
-    "not_null",
-    "one_of",
-    "operate",
-    "transform",
-    "try_cast",
-    "variable",
-]
-
 
 class Term:
     """One operation and what it is done to."""

@@ -16,27 +16,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends.spark import spark_terms
-from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, members, subclasses
-from polycast.filters.backends.spark.refusals import NoColumnError
+from polycast.filters.backends.spark.kinds import (
+    HIGH,
+    LOW,
+    ColumnKind,
+    NoColumnError,
+    members,
+    subclasses,
+)
 from polycast.filters.backends.spark.spark_terms import FALSE, NULL, TRUE, Term, both, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = [
-    "ABSENT",
-    "WIDE",
-    "WIDEST",
-    "Value",
-    "as_int",
-    "constant",
-    "failing",
-    "merged",
-    "pick",
-    "present",
-    "truth",
-    "whole",
-]
 
 WIDE, WIDEST = "decimal(38,0)", 10**38 - 1  # the type for ints beyond 64 bits, and its bound
 _DIGITS, _LAST_DIGIT = decimal.Context(prec=38), decimal.Decimal("1e-18")
