@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -22,6 +23,8 @@ from polycast.stores import Transaction
 from polycast.stores.sqlite import SqliteStore, back_up
 
 Open = Callable[..., SqliteStore]
+
+LONG = 150_000_000  # ns after which the times of a folder are trusted
 
 
 def remove_all(path: Path) -> None:
@@ -99,6 +102,22 @@ def test_nothing_is_acknowledged_into_a_file_that_nobody_will_find(
     assert not caught.value.unknown
     assert caught.value.path == str(path)
     assert isinstance(held.failure, StoreReplacedError)
+
+
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_nothing_is_acknowledged_either_when_the_folder_was_long_unchanged(
+    held: SqliteStore, path: Path, drafts: MakeDrafts, mishap: str
+) -> None:
+    number = 2
+    while time.time_ns() - path.parent.stat().st_ctime_ns < LONG:
+        held.append(drafts(number))
+        number += 1
+    held.append(drafts(number))  # which finds all names in place
+    MISHAPS[mishap](path)
+    with pytest.raises(StoreReplacedError) as caught:
+        held.append(drafts(number + 1))
+    # Only SQLite's next header in the log tells that somebody else has emptied it.
+    assert caught.value.unknown == (mishap == "write-ahead log emptied")
 
 
 @pytest.mark.parametrize("mishap", [each for each in MISHAPS if each != "write-ahead log emptied"])
@@ -217,6 +236,24 @@ def test_a_log_that_is_changed_when_a_group_was_written_acknowledges_nothing(
     with pytest.raises(StoreReplacedError) as caught:
         store.append(drafts(3))
     assert caught.value.unknown
+    store.close()
+    disk.unregister()
+
+
+def test_a_hole_before_the_last_frame_that_was_written_is_told(
+    path: Path, drafts: MakeDrafts
+) -> None:
+    def punch() -> None:
+        with open(f"{path}-wal", "r+b") as log:
+            log.seek(-2 * (24 + 4_096), os.SEEK_END)
+            log.write(bytes(24 + 4_096))
+
+    disk = Syncing("syncing a hole")
+    store = SqliteStore(path, vfs=disk.name)
+    store.append(drafts(1))
+    disk.then = punch
+    with pytest.raises(StoreReplacedError, match="a hole"):
+        store.append(drafts(2))
     store.close()
     disk.unregister()
 

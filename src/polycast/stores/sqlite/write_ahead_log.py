@@ -135,33 +135,35 @@ class WriteAheadLog:
         """
         at = _HEAD + (frames - 1) * self._size
         with suppress(_Closed, ValueError):
-            if self._has_grown(at):
+            is_whole = self._is_whole_to(at)
+            wrong: str | None = "a file with a hole"
+            if is_whole is None:
+                wrong = self._look_after(at, lambda: count() < frames)
+            elif is_whole:
                 return None
-            wrong = self._look_after(at, lambda: count() < frames)
             return None if wrong is None else (f"{at + self._size} bytes in {self.path}", wrong)
         return None
 
-    def _has_grown(self, at: int) -> bool:
-        """Whether it has the last frame of a commit there, and before it nothing but whole frames.
+    def _is_whole_to(self, at: int) -> bool | None:
+        """Whether all frames since this store's last commit are of the same log, up to `at`.
 
-        All since the last commit of this store are read at once; nobody has restarted the log.
+        None if that cannot be said so easily, as when somebody has restarted the log.
         """
         own, size = self._own, self._size
         if own.is_empty or not own.frame or not own.at < at < own.at + _AT_ONCE:
-            return False
+            return None
         frames, length = self._read(own.at, at + size - own.at), self._length()
-        mark = own.head[_OF_HEAD]
+        mark, is_whole = own.head[_OF_HEAD], True
         for start in range(size + _OF_FRAME.start, len(frames), size):
-            if not frames.startswith(mark, start):
-                return False
+            is_whole = is_whole and frames.startswith(mark, start)
         if (
             length < max(own.length, at + size)
             or not frames.startswith(own.frame)
             or self._head() != own.head
         ):
-            return False
+            return None
         self._own = self._seen = _Seen(own.head, length, at, frames[-size:])
-        return True
+        return is_whole
 
     def _look_after(self, at: int, was_moved: Callable[[], bool]) -> str | None:
         while True:
