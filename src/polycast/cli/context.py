@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from polycast.cli.terminal import UsageError
 from polycast.contexts import Context
 from polycast.contexts.resolve.inheritance import settle
 from polycast.errors import BadContextError
+from polycast.errors.root import did_you_mean
 from polycast.registered_names import RegisteredNames, imported
 from polycast.routing.context_view import Comparing, draft_of
 from polycast.stores.log_bounds import end_of, start_of
@@ -203,8 +203,7 @@ def _contexts_in(there: dict[str, Any], name: str) -> str:
     names = sorted(key for key, value in there.items() if isinstance(value, Context))
     if not names:
         return "the name of a pc.Context; the module has none"
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"{', '.join(names)}{f'; did you mean {near[0]!r}?' if near else ''}"
+    return ", ".join(names) + did_you_mean(name, names)
 
 
 def type_in(types: KnownTypes, name: str) -> type:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from datetime import datetime
@@ -15,6 +14,7 @@ from polycast.cli.lossless_json import place_in
 from polycast.cli.terminal import UsageError
 from polycast.contexts import Context
 from polycast.errors import BadOptionError
+from polycast.errors.root import did_you_mean
 from polycast.filters import Filter
 from polycast.registered_names import imported
 from polycast.routing.route_table import class_named
@@ -33,9 +33,8 @@ def meant_by(name: str, known: Collection[str]) -> str:
     if len(meant) == 1:
         return meant[0]
     short = {known_name.rpartition(".")[2]: known_name for known_name in known}
-    near = difflib.get_close_matches(name, [*known, *short], n=1)
     why = "several types are called so" if meant else "the store knows no such type"
-    hint = f"; did you mean {near[0]!r}?" if near and not meant else ""
+    hint = "" if meant else did_you_mean(name, [*known, *short])
     accepted = ", ".join(meant or sorted(known)[:20]) or "nothing yet: the log is empty"
     raise BadOptionError("type", name, accepted=accepted + hint, why=why)
 

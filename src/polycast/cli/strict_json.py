@@ -7,7 +7,6 @@ whose class JSON does not say is marked, as `docs/record.md` has it.
 
 from __future__ import annotations
 
-import difflib
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import msgspec
 from polycast.cli.formatting import clip, listed
 from polycast.cli.lossless_json import why_unheld
 from polycast.cli.scalars import ACCEPTED, is_scalar, scalar_of, wire_form
+from polycast.errors.root import did_you_mean
 from polycast.events.encoder import ObjectEncoder
 from polycast.events.wire_forms import (
     CLASS,
@@ -288,12 +288,9 @@ class StrictJson:
         unknown = [name for name in data if name not in accepted]
         if unknown:
             known = [attribute.name for attribute in description.attributes]
-            near = difflib.get_close_matches(unknown[0], known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            why = (
-                f"{description.name} has no attribute {unknown[0]!r}{hint}; it has {listed(known)}"
-            )
-            raise JsonMismatch(path, why)
+            hint = did_you_mean(unknown[0], known)
+            why = f"{description.name} has no attribute {unknown[0]!r}{hint}"
+            raise JsonMismatch(path, f"{why}; it has {listed(known)}")
         names = [attribute.name for attribute in description.attributes if attribute.required]
         missing = [name for name in names if name not in data]
         if missing and description.kind != "value":

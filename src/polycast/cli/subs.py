@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +19,7 @@ from polycast.cli.formatting import TextTable, ago, count, listed
 from polycast.cli.name_resolution import row_filter
 from polycast.cli.targets import place_of, time_at
 from polycast.errors import BadOptionError, StoreError
+from polycast.errors.root import did_you_mean
 from polycast.stores.doctor import SubscriptionFigures, buses_in, subscriptions_in
 from polycast.subscriptions.heartbeat import has_died
 
@@ -91,11 +91,9 @@ def _free(view: View, name: str, now: float) -> SubscriptionFigures:
     """The subscription of that name, which nobody must be attached to."""
     kept = {figures.name: figures for figures in _kept(view, now)}
     if name not in kept:
-        near = get_close_matches(name, kept, n=1)
         accepted = ", ".join(map(repr, sorted(kept)[:20])) or "none: the store keeps none"
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         why = "there is no such subscription"
-        raise BadOptionError("name", name, accepted=accepted + hint, why=why)
+        raise BadOptionError("name", name, accepted=accepted + did_you_mean(name, kept), why=why)
     if kept[name].attached:
         buses = ", ".join(map(str, kept[name].buses))
         raise StoreError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from polycast.errors.root import PolycastError, listed, shown
+from polycast.errors.root import PolycastError, did_you_mean, listed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,9 +62,8 @@ class BadOptionError(PolycastError, ValueError):
     def choice(cls, option: str, given: object, choices: Iterable[str]) -> BadOptionError:
         """The error for a value that is none of the choices."""
         names = list(choices)
-        near = difflib.get_close_matches(str(given), names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return cls(option, given, accepted=f"one of {listed(map(repr, names))}{hint}")
+        accepted = f"one of {listed(map(repr, names))}{did_you_mean(str(given), names)}"
+        return cls(option, given, accepted=accepted)
 
 
 class NotAwaitedError(PolycastError, TypeError):

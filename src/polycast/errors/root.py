@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PolycastError",
     "code_of",
+    "did_you_mean",
     "listed",
     "shown",
 ]
@@ -47,6 +49,12 @@ def code_of(kind: type[BaseException]) -> str:
     is_group = kind.__name__ in _GROUPS
     kept = words[:-1] if words[-1] == "Error" and not is_group else words
     return "-".join(kept).lower()
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Suggest the nearest of the known words; nothing if none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
-"""Values to Arrow arrays, a column at a time.
+"""Values as Arrow arrays, a column at a time.
 
-Values are in their plain form: numbers, texts, bytes, Decimals, dates, datetimes, UUIDs; an enum is
-the name of its member, an array is a list, an object is something with `f0`, `f1`, ... in the order
-of its fields. What does not fit raises `Irregular`, or an error of Arrow's.
+Values are in their plain form: numbers, texts, bytes, Decimals, dates, datetimes, UUIDs. An enum is
+the name of its member, an array is a list, and an object has `f0`, `f1`, ... in the order of its
+fields. A value that does not fit raises `Irregular`, or an error of Arrow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Irregular(ValueError):
 
 
 def arrays_of(fields: Sequence[Field], rows: Sequence[Any], schema: Any) -> list[pa.Array]:
-    """The columns of some rows, none of which is None."""
+    """Return the columns of some rows, none of which is None."""
     return [
         _array(field.shape, list(map(attrgetter(f"f{at}"), rows)), kind)
         for at, (field, kind) in enumerate(zip(fields, schema, strict=True))
@@ -58,7 +58,7 @@ def _uuid(shape: ColumnShape, values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _datetime(shape: ColumnShape, values: list[Any], kind: pa.StructType) -> pa.Array:
-    """Its time in UTC and its offset; or the time as it is, if it has no zone."""
+    """The time in UTC with its offset, or the plain time if it has no zone."""
     import pyarrow as pa
 
     at = [None if value is None else value.replace(tzinfo=None) for value in values]
@@ -121,7 +121,7 @@ def _is_none(value: object) -> bool:
 
 
 def _mask(values: list[Any]) -> pa.Array | None:
-    """Which of them are None, if any is."""
+    """Which values are None, if any is."""
     import pyarrow as pa
 
     return pa.array([value is None for value in values]) if any(map(_is_none, values)) else None

@@ -41,7 +41,7 @@ class _Checkpoint:
         return BadCheckpointError(self._path, why=why, high=self._high)
 
     def create(self, identity: str) -> bool:
-        """Mark a new or empty folder; whether it was one."""
+        """Mark a new or empty folder, and say whether it was one."""
         path = self._path
         if path.exists() and not path.is_dir():
             raise self._refusal("it is a file")

@@ -1,4 +1,4 @@
-"""Brings the modules that define types and functions to where the workers are."""
+"""Distributes the modules that define types and functions to the workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SOURCES = (".py", ".pyi", ".json", ".txt", ".toml", ".xml")
 
 
 class CodeBundle(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What whoever runs a pipeline lets names mean, as data: it goes to the workers as text."""
+    """The modules and functions that names may refer to, as data that is sent to the workers."""
 
     imports: tuple[str, ...] = ()
     functions: tuple[tuple[str, str, str], ...] = ()
@@ -36,19 +36,19 @@ class CodeBundle(msgspec.Struct, frozen=True, omit_defaults=True):
         return tuple(dict.fromkeys((*self.imports, *(module for _, module, _ in self.functions))))
 
     def names(self) -> RegisteredNames:
-        """Import the modules, and no others; what names mean then."""
+        """Import the modules, and no others, and return what names refer to."""
         for module in self.modules:
             imported(module)
         given = {name: placed_at(module, path) for name, module, path in self.functions}
         return RegisteredNames(self.imports, given)
 
     def encoded(self) -> str:
-        """As text."""
+        """Return the bundle as text."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def decoded(cls, text: str) -> CodeBundle:
-        """From such a text."""
+        """Return the bundle of such a text."""
         return _decode(text)
 
 
@@ -59,7 +59,7 @@ _decode = msgspec.json.Decoder(CodeBundle).decode
 def bundle_of(
     imports: Iterable[str], functions: Mapping[str, Callable[..., Any]] | None
 ) -> CodeBundle:
-    """Modules and functions that workers can have; `BadOptionError` for any other."""
+    """Bundle modules and functions that workers can import; `BadOptionError` for any other."""
     given = {} if functions is None else functions
     accepted = "a function for each name, as in {'shop.rules:is_urgent': is_urgent}"
     if not hasattr(given, "items"):
@@ -75,7 +75,7 @@ def bundle_of(
 
 
 def check_imports(imports: Iterable[str]) -> tuple[str, ...]:
-    """The names of modules that can be imported here; `BadOptionError` for any other."""
+    """Check that modules can be imported here; `BadOptionError` for any other."""
     if isinstance(imports, str):
         accepted = f"a list of modules: [{imports!r}]"
         raise BadOptionError("imports", imports, accepted=accepted)
@@ -97,9 +97,9 @@ def _spec(name: object) -> ModuleSpec | None:
 
 
 def distribute(spark: SparkSession, imports: Iterable[str]) -> None:
-    """Make modules importable in all workers: the whole of each top-level package they are in.
+    """Make modules importable in all workers, with the whole top-level package of each.
 
-    What is installed with this Python is left alone: the workers have it.
+    What is installed with this Python is left out, because the workers have it.
     """
     for top in dict.fromkeys(name.partition(".")[0] for name in imports):
         spec = _spec(top)
@@ -127,7 +127,7 @@ def _zipped(top: str, spec: ModuleSpec, *, within: str) -> str:
 
 
 def _files(top: str, spec: ModuleSpec) -> Iterator[tuple[str, str]]:
-    """Names in the archive, and where the files are."""
+    """Yield the names in the archive, and where the files are."""
     if spec.submodule_search_locations is None:
         if spec.origin is not None:
             yield f"{top}{os.path.splitext(spec.origin)[1]}", spec.origin

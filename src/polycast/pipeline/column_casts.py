@@ -1,4 +1,4 @@
-"""Values as the columns of a target hold them: exactly, or not at all.
+"""Casts values to the columns of a target: exactly, or not at all.
 
 A value that no row can hold, an int beyond 64 bits for instance, fails: the event has no row.
 """
@@ -46,12 +46,12 @@ _CONTAINERS: dict[str, tuple[type, ...]] = {
 
 
 def fitted(value: Value, wanted: ColumnKind) -> Value:
-    """A value as an attribute of a kind has it in a row."""
+    """Cast a value to the kind of an attribute."""
     return or_none(value, wanted, lambda there: _fitted(there, wanted))
 
 
 def or_none(value: Value, wanted: ColumnKind, make: Callable[[Value], Value]) -> Value:
-    """None stays None, if the target may have it; of anything else something is made."""
+    """Keep None if the target allows it; make something of any other value."""
     if not value.kind.nullable:
         return make(value)
     made = make(replace(value, kind=value.kind.without_none()))
@@ -97,7 +97,7 @@ def _number(value: Value, wanted: ColumnKind) -> Value:
 
 
 def _object(value: Value, wanted: ColumnKind) -> Value:
-    """The attributes that the target declares; what a subtype has besides is no column."""
+    """The attributes that the target declares; further ones of a subtype have no column."""
     if value.kind.name == "object" and value.kind.cls is wanted.cls:
         return Value(wanted, value.term, value.ok)
     assert wanted.cls is not None
@@ -111,7 +111,7 @@ def _object(value: Value, wanted: ColumnKind) -> Value:
 
 
 def part_of(value: Value, name: str) -> Value:
-    """An attribute of an object that is there."""
+    """An attribute of an object that is not None."""
     assert value.kind.cls is not None
     kind = attribute_kind(value.kind.cls, name)
     is_event = value.kind.name == "event"
@@ -126,7 +126,7 @@ def struct(value: Value, wanted: ColumnKind, parts: Mapping[str, Value]) -> Valu
 
 
 def each_of(value: Value, wanted: ColumnKind, make: Callable[[Value], Value]) -> Value:
-    """A container of what is made from each element; if one of them fails, all fails."""
+    """A container of what is made from each element; if one of them fails, all fail."""
     kind = value.kind.element
     assert kind is not None
     element = spark_terms.variable()
@@ -147,7 +147,7 @@ def each_of(value: Value, wanted: ColumnKind, make: Callable[[Value], Value]) ->
 
 
 def _distinct(term: Term, wanted: ColumnKind) -> Term:
-    """What is made of two elements of a set may be equal."""
+    """Remove duplicates: different elements of a set may become equal."""
     if wanted.element is None or wanted.element.name not in _DISTINCT or wanted.element.nullable:
         why = "which elements of a set are equal, Python says in its own way"
         raise NoColumnError(why, accepted=f"a list, or a set of {', '.join(_DISTINCT)}")
@@ -155,7 +155,7 @@ def _distinct(term: Term, wanted: ColumnKind) -> Term:
 
 
 def data(value: Any, wanted: ColumnKind) -> Value:
-    """A value that is the same for every row."""
+    """A value that is the same in every row."""
     element, kinds = wanted.element, _CONTAINERS.get(wanted.name, ())
     if element is None or type(value) not in kinds:
         found = constant(value)

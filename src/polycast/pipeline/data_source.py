@@ -1,8 +1,8 @@
-"""The data source `polycast`: the events of a store as rows, at once or as a stream.
+"""The data source `polycast`: the events of a store as rows, in a batch or as a stream.
 
-Spark makes its objects in processes of its own, so nothing but the options comes from the program
-of the user. Filters are options, too: `pushFilters` of PySpark 4.3 lets those of one query leak
-into others of the same DataFrame.
+Spark creates its objects in other processes, so they get nothing but the options from the user's
+program. Filters are options, too: with `pushFilters` of PySpark 4.3, filters of one query leak into
+other queries over the same DataFrame.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from polycast.pipeline.read_request import Bound
     from polycast.stores.doctor.readonly_store import ReadOnlyStore
 
-REQUEST = "request"  # the option by which `table` and `stream` request_for, instead of the others
+REQUEST = "request"  # the one option that `table` and `stream` set
 OPTIONS = (
     *("store", "type", "where", "since", "until", "topic", "exact", "imports"),
     *("maxRows", "partitions", "misfits", "context", "impure"),
@@ -52,7 +52,7 @@ class PolycastSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """By which Spark knows it."""
+        """The name of the format."""
         return "polycast"
 
     def schema(self) -> StructType:
@@ -60,11 +60,11 @@ class PolycastSource(DataSource):
         return _schema_of(self._request())
 
     def reader(self, schema: StructType) -> BatchReader:
-        """What reads once."""
+        """Return the reader of a batch query."""
         return BatchReader(self._checked(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """What reads on and on."""
+        """Return the reader of a streaming query."""
         return StreamReader(self._checked(schema))
 
     def _request(self) -> ReadRequest:
@@ -89,7 +89,7 @@ def _schema_of(request: ReadRequest) -> StructType:
 
 
 def request_of(options: Mapping[str, str]) -> ReadRequest:
-    """The request that a user's options request_for."""
+    """Make the request of a user's options."""
     given = {key.lower(): value for key, value in options.items()}
     for key in given.keys() - {name.lower() for name in OPTIONS}:
         raise BadOptionError.unknown(key, given[key], OPTIONS)
@@ -143,38 +143,38 @@ def _number(option: str, text: str | None) -> int | None:
 
 
 class LogPartition(InputPartition):
-    """The work of one task: a stretch of the log."""
+    """The part of the log that one task reads."""
 
     def __init__(self, low: int, high: int) -> None:
         super().__init__((low, high))
 
 
 class BatchReader(DataSourceReader):
-    """Reads what is there when the query is planned."""
+    """Reads what is in the log when the query is planned."""
 
     def __init__(self, request: ReadRequest) -> None:
         self._request = request.encoded()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """RoutePartition of the log."""
+        """Divide the log into partitions."""
         request = ReadRequest.decoded(self._request)
         with open_readonly(request.store) as store:
             return partitions_of(request, store, request.start(store), request.end(store))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a stretch."""
+        """Read the rows of a partition."""
         return rows_of(self._request, partition)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what comes, some rows at a time."""
+    """Reads new events, a number of rows at a time."""
 
     def __init__(self, request: ReadRequest) -> None:
         self._request = request.encoded()
         self._end: int | None = None  # where to stop, if what is there is all that is wanted
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Where a query begins that has no checkpoint."""
+        """Where a query without a checkpoint starts."""
         request = ReadRequest.decoded(self._request)
         with open_readonly(request.store) as store:
             return {"position": request.start(store)}
@@ -184,7 +184,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(ReadRequest.decoded(self._request).max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """What is there now is all that is wanted."""
+        """End with what is in the log now."""
         request = ReadRequest.decoded(self._request)
         with open_readonly(request.store) as store:
             self._end = request.end(store)
@@ -205,7 +205,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 }
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
-        """The stretches of a micro-batch."""
+        """Divide a micro-batch into partitions."""
         request = ReadRequest.decoded(self._request)
         with open_readonly(request.store) as store:
             low, high = _position(start) or request.start(store), _position(end) or 0
@@ -215,19 +215,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return partitions_of(request, store, low, high)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a stretch."""
+        """Read the rows of a partition."""
         return rows_of(self._request, partition)
 
 
 def _position(offset: Any) -> int | None:
-    """Spark gives "null" for an offset that it does not have."""
+    """Spark passes "null" for an offset that it does not have."""
     return int(offset["position"]) if isinstance(offset, dict) else None
 
 
 def partitions_of(
     request: ReadRequest, store: ReadOnlyStore, low: int, high: int
 ) -> list[InputPartition]:
-    """A stretch of the log for some tasks: each has about as many wanted records as the others."""
+    """Divide a range of the log into tasks with about the same number of selected records."""
     reader = reader_for(request, store)
     with store.snapshot() as connection:
         total = count_records(connection, reader.selection.numbers, low, high)
@@ -241,7 +241,7 @@ def partitions_of(
 
 
 def rows_of(text: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of a stretch of the log, in a worker."""
+    """Read the rows of a partition, in a worker."""
     if partition.value is None:  # Spark plans a task even if there is nothing to do
         return
     request = ReadRequest.decoded(text)

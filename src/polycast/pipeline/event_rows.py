@@ -1,8 +1,8 @@
-"""Events to rows: the attributes that are columns, in their plain form (see `arrays`).
+"""Events as rows: the attributes that are columns, in their plain form (see `arrays`).
 
-Most events are regular: msgspec reads the wanted attributes straight from the bytes, many events
-at once, and nothing else is made. What it refuses, a value that is not of its declared type for
-instance, is decoded as any event is, and looked at attribute by attribute.
+Most events are regular: msgspec reads the columns straight from the bytes, of many events at once,
+and makes nothing else. An event that it refuses, for instance because a value is not of its
+declared type, is decoded as any other, and converted attribute by attribute.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DICT: Any = dict
 
 
 class Misfit(Exception):
-    """Why an event has no row: which attribute, what it is, and what would be accepted."""
+    """Why an event has no row: the attribute, its value, and what would be accepted."""
 
     def __init__(self, path: str, value: object, accepted: str) -> None:
         self.path, self.value, self.accepted = path, value, accepted
@@ -57,7 +57,7 @@ class EventRows:
     # -- many at once ------------------------------------------------------------------------------
 
     def read(self, records: Sequence[Record]) -> list[Any]:
-        """The rows of some events; `Irregular`, or an error of msgspec's, if one is not regular."""
+        """Read the rows of regular events; `Irregular`, or an error of msgspec, if one is not."""
         if len({record.hash for record in records}) == len({each.codec for each in records}) == 1:
             return self._read(records)
         groups: dict[tuple[str, str], list[int]] = {}
@@ -81,7 +81,7 @@ class EventRows:
         return decode(_joined([record.payload for record in records], first.codec))
 
     def _decoder(self, record: Record) -> Callable[[bytes], list[Any]] | None:
-        """What reads a list of payloads of one class; None if the class does not fit."""
+        """The decoder for a list of payloads of one class; None if the class does not fit."""
         described = self._registry.described(record.hash)
         if described is None:
             return None
@@ -96,11 +96,11 @@ class EventRows:
     # -- one by one --------------------------------------------------------------------------------
 
     def row(self, record: Record) -> Any:
-        """The row of an event; `Misfit` or `NotDecodableError` if it has none."""
+        """Read the row of an event; `Misfit` or `NotDecodableError` if it has none."""
         return self.row_of(self.decoded(record))
 
     def decoded(self, record: Record) -> Any:
-        """The event, with defaults for attributes that came after it was written."""
+        """Decode an event, with defaults for attributes that were added after it was written."""
         event = codec_for(record.codec).decode(record, registry=self._registry)
         if record.hash not in self._later:
             self._later[record.hash] = self._later_than(record)
@@ -120,37 +120,37 @@ class EventRows:
         ]
 
     def row_of(self, event: Any) -> Any:
-        """The same of an event that is decoded."""
+        """Make the row of a decoded event."""
         return self._plain(*_values(self._fields, event, ""))
 
 
 class EventTexts:
-    """Makes a text of each event: JSON, as `docs/record.md` says."""
+    """Makes a text of each event: JSON, as `docs/record.md` describes."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def read(self, records: Sequence[Record]) -> list[Any]:
-        """The texts of some events."""
+        """Read the texts of some events."""
         return list(map(self.row, records))
 
     def row_of(self, event: Any) -> str:
-        """The text of an event that is decoded."""
+        """Make the text of a decoded event."""
         return JSON.encode(event, registry=self._registry).payload.decode()
 
     def row(self, record: Record) -> str:
-        """The text of an event; `NotDecodableError` if it cannot be read."""
+        """Read the text of an event; `NotDecodableError` if it cannot be decoded."""
         if record.codec == "json":
             return record.payload.decode()
         return self.row_of(self.decoded(record))
 
     def decoded(self, record: Record) -> Any:
-        """The event."""
+        """Decode an event."""
         return codec_for(record.codec).decode(record, registry=self._registry)
 
 
 def _joined(payloads: list[bytes], codec: str) -> bytes:
-    """Some payloads as the payload of a list."""
+    """Join payloads to the payload of a list."""
     if codec == "json":
         return b"[" + b",".join(payloads) + b"]"
     return b"\xdd" + len(payloads).to_bytes(4, "big") + b"".join(payloads)
@@ -164,7 +164,7 @@ def _plain_row(fields: Sequence[Field]) -> Callable[..., Any]:
 
 
 def _twin(fields: Sequence[Field], written: Sequence[Field]) -> type | None:
-    """A Struct of the wanted attributes, for objects with the attributes that were written."""
+    """A Struct of the columns, for objects with the attributes that were written."""
     there = {field.name: field.shape for field in written}
     parts: list[Any] = []
     for at, field in enumerate(fields):
@@ -183,7 +183,7 @@ def _twin(fields: Sequence[Field], written: Sequence[Field]) -> type | None:
 
 
 def _default(field: Field) -> Any:
-    """What msgspec puts in place of an attribute that was not written; None if nothing fits."""
+    """What msgspec uses for an attribute that was not written; None if nothing fits."""
     if field.default is _UNSET:
         return None
     try:
@@ -199,7 +199,7 @@ def _default(field: Field) -> Any:
 
 
 def _type(shape: ColumnShape, written: ColumnShape) -> Any:
-    """What msgspec reads for a column, if what was written is of the same kind; else None."""
+    """The type that msgspec reads for a column; None if another kind was written."""
     if shape.kind != written.kind:
         return None
     found: Any = PLAIN.get(shape.kind)  # which msgspec reads as the codec of events does
@@ -229,7 +229,7 @@ def _values(fields: Sequence[Field], value: Any, path: str) -> list[Any]:
 
 
 def _lowered(shape: ColumnShape, value: Any, path: str) -> Any:
-    """A value in its plain form, if a column can hold it exactly."""
+    """The plain form of a value, if a column can hold it exactly."""
     if value is None:
         if not shape.nullable:
             raise Misfit(path, value, f"{shape.kind}, because its type does not say None")
@@ -267,7 +267,7 @@ def _int(shape: ColumnShape, value: Any) -> Any:
 
 
 def _float(shape: ColumnShape, value: Any) -> Any:
-    """An int in place of a float is the float that it equals."""
+    """An int where a float is declared is the float that it equals."""
     if type(value) is int and abs(value) <= _WHOLE:
         return float(value)
     return value if type(value) is float else _UNSET

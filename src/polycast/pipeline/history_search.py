@@ -55,9 +55,9 @@ def deliver(
     limit: int | None = None,
     dry_run: bool = False,
 ) -> Replayed:
-    """Give a durable subscription events of the past once more.
+    """Deliver events of the past to a durable subscription again.
 
-    Without `what` and `where` these are all that it wants, else those of them that match. With
+    Without `what` and `where` these are all that it wants, otherwise those of them that match. With
     `dry_run` nothing is changed.
     """
     path, bundle = file_of(url), bundle_of(imports, functions)

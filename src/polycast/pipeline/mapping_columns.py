@@ -1,7 +1,7 @@
-"""A mapping as one Spark column: what the generated Python makes of a row, made by Spark itself.
+"""A mapping as one Spark column, which gives the same results as the generated Python code.
 
-It follows the recipe that the generated code follows. As in filters, a value may fail: then there
-is no event, and the column is NULL. What has no exact form is refused by name.
+Both are made from the same recipe. As in filters, a value may fail: then there is no event, and the
+column is NULL. What has no exact form is refused, and named.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ if TYPE_CHECKING:
 def translated(
     context: Context, cls: type, *, direction: Direction = "?", exact: bool = False
 ) -> Column:
-    """What a context makes of the rows of `table(spark, url, cls)`: a struct of the target's type.
+    """Return a column that translates the rows of `table(spark, url, cls)` in a context: a struct.
 
-    It is NULL where a function would raise, or where what it gives has no row. With `exact`, rows
-    are of the class itself, as in `table(..., exact=True)`; else its known subtypes have to be
-    translated in the same way.
+    It is NULL where a function would raise, or where its result has no row. With `exact`, rows are
+    of the class itself, as in `table(..., exact=True)`; otherwise its known subtypes must be
+    translated the same way.
     """
     if direction not in DIRECTIONS:
         raise BadOptionError.choice("direction", direction, DIRECTIONS)
@@ -105,7 +105,7 @@ def translated(
 def _event(
     settled: SettledContext, translator: Translator, cls: type, target: type, *, exact: bool
 ) -> Value:
-    """The event, if it is the same whichever of the known subtypes it is of."""
+    """The event, if it is the same for all of the known subtypes."""
     event, wanted = Value(ColumnKind("event", cls=cls), NULL), ColumnKind("object", cls=target)
 
     def made(met: type) -> Value:
@@ -149,7 +149,7 @@ def _limited(value: Value) -> Value:
 
 
 def _made(recipe: Recipe, value: Value, wanted: ColumnKind) -> Value:
-    """What a recipe makes of a value, as an attribute of a kind has it."""
+    """What a recipe makes of a value, cast to the kind of an attribute."""
     match recipe:
         case Keep() | Duplicate():
             return fitted(value, wanted)
@@ -176,7 +176,7 @@ def _made(recipe: Recipe, value: Value, wanted: ColumnKind) -> Value:
 
 
 def _as_said(recipe: Apply, made: Value) -> Value:
-    """What a function gives, if it is what its annotation says; else there is no event."""
+    """A function's result, if it is what the annotation says; otherwise there is no event."""
     name = made.kind.name
     if name == "other" and made.constant is not ABSENT:
         name = type(made.constant).__name__
@@ -214,7 +214,7 @@ def _or_default(choice: Choice, default: Default, value: Value, wanted: ColumnKi
 
 
 def _chosen(choice: Choice, value: Value, wanted: ColumnKind) -> Value:
-    """A row does not say which of its subtypes a value is of: all must come to the same."""
+    """A row does not say which subtype a value is of, so all must give the same result."""
     ways: list[tuple[type, Recipe]] = [*choice.containers, *choice.cases.items()]
     ways = [way for way in ways if not _is_abstract(way[0])] or ways
     if len(ways) == 1:
@@ -282,7 +282,7 @@ def _default(default: Default | None, wanted: ColumnKind) -> Value:
 
 
 def _check_maker(build: Build) -> None:
-    """Refuse classes whose objects may have something else than what they are made from."""
+    """Refuse classes whose objects may differ from what they are made from."""
     name, accepted = build.target.__name__, "dataclasses, attrs classes and Structs without code"
     if build.recursive:
         raise NoColumnError(f"{name} is made of itself", accepted="classes whose parts have an end")
@@ -293,7 +293,7 @@ def _check_maker(build: Build) -> None:
 
 
 def _is_plain(cls: Any) -> bool:
-    """Whether a constructor does nothing but to put each attribute in its place."""
+    """Whether a constructor only assigns attributes."""
     hooks = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
     if any(hasattr(cls, hook) for hook in hooks):
         return False

@@ -1,4 +1,4 @@
-"""What a table is asked for, as data: it goes to the workers as text."""
+"""A request to read a table, as data that is sent to the workers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Bound = int | str | datetime | None
 
 
 class ReadRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which events of which store, and how they become rows.
+    """Which events of which store to read, and how they become rows.
 
-    Without types it is about all events, each of which becomes a text.
+    Without types it selects all events, each of which becomes a text.
     """
 
     store: str
@@ -57,27 +57,27 @@ class ReadRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     impure: str | None = None
 
     def encoded(self) -> str:
-        """As text."""
+        """Return the request as text."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def decoded(cls, text: str) -> ReadRequest:
-        """From such a text."""
+        """Return the request of such a text."""
         return _decode(text)
 
     @property
     def bundle(self) -> CodeBundle:
-        """What names may mean."""
+        """The modules and functions that names may refer to."""
         return CodeBundle(self.imports, self.functions)
 
     def start(self, store: ReadOnlyStore) -> int:
-        """The first position that is asked for."""
+        """The first position to read."""
         found = start_of(store, moment_of(self.since))
         assert found is not None
         return found
 
     def end(self, store: ReadOnlyStore) -> int:
-        """The position before which to end, as far as the log goes now."""
+        """The position before which to stop, as far as the log goes now."""
         return end_of(store, moment_of(self.until))
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ _decode = msgspec.json.Decoder(ReadRequest).decode
 
 
 def moment_of(bound: int | str | None) -> object:
-    """A bound of the log as it was given: a position, 'beginning', or a time."""
+    """Return a bound of the log as it was given: a position, "beginning", or a time."""
     if not isinstance(bound, str) or bound == "beginning":
         return bound
     return datetime.fromisoformat(bound)
@@ -113,7 +113,7 @@ def request_for(
     context: object = None,
     impure: str | None = None,
 ) -> ReadRequest:
-    """The request, checked against the store: what is wrong with it is said at once."""
+    """Make a request, and check it against the store, so that errors are raised at once."""
     path = path_of_url(url)
     if path is None:
         accepted = "'sqlite:///' and the path of a file; what is in memory is no other process's"
@@ -208,7 +208,7 @@ def _named(store: ReadOnlyStore, name: str) -> tuple[Description, ...]:
 def _described(
     store: ReadOnlyStore, selector: Selector[Any]
 ) -> tuple[tuple[Description, ...], ...]:
-    """The descriptions of some classes and of all that they mention, which may clash."""
+    """The descriptions of some classes, and of all that these mention, which may clash."""
     registry = _known(store)
     for cls in selector.types:
         registry.bind(cls)
@@ -219,7 +219,7 @@ def _described(
 
 
 def _filter(where: Callable[[Any], object] | None, bundle: CodeBundle) -> dict[str, str]:
-    """The filter as data, or the name by which the workers have the function."""
+    """The filter as data, or the name by which the workers find the function."""
     if where is None:
         return {}
     lifted: Filter[Any] = Filter(where)

@@ -1,7 +1,7 @@
-"""The stream that a pipeline runs on: stretches of the log, routed as they are read.
+"""The stream that a pipeline runs on: ranges of the log, which are routed as they are read.
 
-Events stay out of the JVM: one report for each stretch says who takes what. RowReader has no side
-effects, so that Spark may do it again whenever it likes.
+Events stay out of the JVM: one report for each range has the recipients. Reading has no side
+effects, so Spark may repeat it at any time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEAST = 2_000  # events that are worth a task of their own
 
 
 class RoutePartition(InputPartition):
-    """The work of one task."""
+    """The ranges of the log that one task routes."""
 
     def __init__(self, route_ranges: list[RouteRange]) -> None:
         super().__init__(route_ranges)
@@ -49,15 +49,15 @@ class RouteSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """By which a pipeline asks for it."""
+        """The name of the format."""
         return "polycast-route"
 
     def schema(self) -> str:
-        """One report for each stretch."""
+        """The columns of a report."""
         return COLUMNS
 
     def streamReader(self, schema: StructType) -> RouteReader:  # noqa: N802 - Spark's name
-        """What plans batches."""
+        """Return what plans and reads batches."""
         return RouteReader(self.options)
 
 
@@ -75,7 +75,7 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- where batches are planned -----------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """The store knows how far the pipeline has come, whatever became of the checkpoint."""
+        """The store knows how far the pipeline has come, whatever happened to the checkpoint."""
         with _look(self._path).view() as view:
             return {"position": view.routed().high}
 
@@ -84,11 +84,11 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """What is there now is all that is wanted."""
+        """End with what is in the log now."""
         self._end = _look(self._path).newest() + 1
 
     def latestOffset(self, start: Any, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Where the next batch ends; it waits a little if there is nothing new."""
+        """Where the next batch ends; wait a little if there is nothing new."""
         low = _position(start)
         store = _look(self._path)
         newest = self._end if self._end is not None else _newest(store, low)
@@ -103,7 +103,7 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"position": _look(self._path).newest() + 1}
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
-        """The work of a batch. What was routed before is left out: the store knows."""
+        """Divide a batch into tasks, without what the store says was routed before."""
         with _look(self._path).view() as view:
             low, high = max(_position(start), view.routed().high), _position(end)
             return [
@@ -113,13 +113,13 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- in the workers ----------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Route some route_ranges of the log."""
+        """Route some ranges of the log."""
         for report in reports_of(self._path, self._identity, self._bundle, partition.value):
             yield batch_of(report)
 
 
 def _position(offset: Any) -> int:
-    """Spark gives "null" for an offset that it does not have."""
+    """Spark passes "null" for an offset that it does not have."""
     return int(offset["position"]) if isinstance(offset, dict) else 1
 
 
@@ -136,7 +136,7 @@ def _newest(store: ReadOnlyStore, low: int) -> int:
 
 
 def _first_wanted(view: View, low: int, end: int) -> int:
-    """The first position at which there is a route; what is before it costs nothing."""
+    """The first position with a route in effect; what is before it costs nothing."""
     if view.in_effect(low).routes:
         return low
     turns = view.turns(low, end)
@@ -144,7 +144,7 @@ def _first_wanted(view: View, low: int, end: int) -> int:
 
 
 def route_ranges(view: View, low: int, high: int) -> list[RouteRange]:
-    """The route_ranges of a range in which the same routes and contexts are in effect."""
+    """Divide a range where the routes or contexts in effect change."""
     if low >= high:
         return []
     turns = [low, *view.turns(low, high), high]
@@ -152,7 +152,7 @@ def route_ranges(view: View, low: int, high: int) -> list[RouteRange]:
 
 
 def cut(whole: list[RouteRange], tasks: int) -> list[list[RouteRange]]:
-    """Pieces for some tasks, about the same for each; fewer tasks if there is little to do."""
+    """Share ranges out to some tasks evenly; to fewer tasks if there is little to do."""
     size = sum(span.high - span.low for span in whole if span.routes)
     share = max(LEAST, -(-size // max(tasks, 1)))
     found: list[list[RouteRange]] = [[]]

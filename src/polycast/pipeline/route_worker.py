@@ -1,4 +1,4 @@
-"""What a worker does: read a stretch of the log, request_for the plan, and tell who takes what."""
+"""The work of a worker: it matches a range of the log against the plan, and reports recipients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLICE = 10_000  # records that become one stretch
 class RouteRange(NamedTuple):
     """Positions between which the routes and contexts in effect are the same.
 
-    Which these are is told by the numbers of an `Effect`.
+    The numbers of an `Effect` say which these are.
     """
 
     low: int
@@ -39,12 +39,12 @@ class RouteRange(NamedTuple):
 
     @property
     def effect(self) -> Effect:
-        """What is in effect in it."""
+        """The routes and contexts in effect."""
         return Effect(*self[2:])
 
 
 class FailedMatch(msgspec.Struct, frozen=True, array_like=True):
-    """An event that a subscription could not be asked about."""
+    """An event for which the filter of a subscription could not be evaluated."""
 
     name: str
     position: int
@@ -53,7 +53,7 @@ class FailedMatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RangeReport(NamedTuple):
-    """What a worker tells the driver of one stretch."""
+    """A worker's report to the driver on one range."""
 
     low: int
     high: int
@@ -73,7 +73,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Worker:
-    """The plan of one worker process; it outlives a batch, and follows the routes."""
+    """The plan of one worker process; it outlives a batch, and follows changes of routes."""
 
     def __init__(self, path: str, bundle: CodeBundle) -> None:
         names = bundle.names()
@@ -84,20 +84,20 @@ class Worker:
 
     @property
     def store(self) -> ReadOnlyStore:
-        """Where it reads."""
+        """The store that it reads."""
         return self._store
 
     @property
     def plan(self) -> Plan:
-        """Whom it asks."""
+        """The plan that it matches against."""
         return self._plan
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._open.close()
 
     def reports(self, ranges: list[RouteRange]) -> Iterator[RangeReport]:
-        """What becomes of some ranges of the log, a slice at a time."""
+        """Report on some ranges of the log, a slice at a time."""
         for span in ranges:
             if span.routes == 0:
                 yield RangeReport(
@@ -112,7 +112,7 @@ class Worker:
                 low = report.high
 
     def follow(self, span: RouteRange) -> None:
-        """Have the routes of a span in effect."""
+        """Put the routes of a range into effect."""
         wanted = span.effect
         if self._set != wanted:
             with self._store.view() as view:
@@ -123,7 +123,7 @@ class Worker:
             self._set = wanted
 
     def routed(self, low: int, high: int) -> RangeReport:
-        """What becomes of the records between two positions, for the routes that are in effect."""
+        """Match the records between two positions against the routes in effect."""
         batch = self._store.read(low, limit=high - low, until=high)
         entries, high = batch.entries, batch.upto  # less, if there is damage behind it
         with self._store.view() as view:  # what attributes hold may be described later than events
@@ -157,9 +157,9 @@ _workers: dict[tuple[str, CodeBundle, str], Worker] = {}
 def reports_of(
     path: str, identity: str, bundle: CodeBundle, ranges: list[RouteRange]
 ) -> Iterator[RangeReport]:
-    """What becomes of some ranges of the log of a store; what goes wrong is told, not raised.
+    """Report on some ranges of the log; errors are reported, not raised.
 
-    So the driver raises it as what it is, without Spark trying the same three times more.
+    So the driver can raise them as they were, and Spark does not try three times more.
     """
     try:
         worker = _workers.get((path, bundle, identity))

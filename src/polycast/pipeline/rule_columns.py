@@ -1,4 +1,4 @@
-"""The functions of rules as Spark has them: units, casts, and what can be looked into."""
+"""The functions of rules as Spark columns: units, casts, and functions that can be lifted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def applied(rule: Rule, value: Value) -> Value:
-    """What the function of a rule gives."""
+    """The result of the function of a rule."""
     assert rule.function is not None
     try:
         if rule.function.is_impure:
@@ -86,7 +86,7 @@ def _same(value: Value) -> Value:
 
 
 def _whole(value: Value) -> Value:
-    """Towards zero, as Python; beyond 64 bits there is no row."""
+    """Truncate towards zero, as Python does; beyond 64 bits there is no row."""
     low, end = literal(float(LOW), "double"), literal(float(HIGH + 1), "double")
     inside = both(operate(">=", value.term, low), operate("<", value.term, end))  # a NaN is above
     return Value(ColumnKind("int"), spark_terms.try_cast(value.term, "bigint"), inside)

@@ -1,7 +1,7 @@
-"""Keeps what the workers found out: all stretches of a batch in one transaction of the store.
+"""Stores the workers' reports: all ranges of a batch in one transaction.
 
-It is fenced by log position, so a batch that Spark runs again, with or without its checkpoint, adds
-nothing; and by a token, so that a pipeline that was taken over adds nothing either.
+It is fenced by log position, so a batch that Spark repeats, with or without its checkpoint, adds
+nothing. It is also fenced by a token, so a pipeline that was taken over adds nothing either.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _failures = msgspec.msgpack.Decoder(list[FailedMatch]).decode
 
 @dataclass(frozen=True, slots=True)
 class RoutedBatch:
-    """What became of one batch."""
+    """The result of one batch."""
 
     number: int
     low: int
@@ -44,7 +44,7 @@ class RoutedBatch:
 
 
 class Sink:
-    """What Spark calls with each batch, in the process that runs the pipeline."""
+    """Called by Spark with each batch, in the process that runs the pipeline."""
 
     def __init__(
         self, store: Store, token: int, clock: Clock, done: Callable[[RoutedBatch], None]
@@ -54,7 +54,7 @@ class Sink:
         self.failure: Exception | None = None  # as it was before Spark made a text of it
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Keep a batch."""
+        """Store a batch."""
         try:
             self.keep(number, reports_in(batch))
         except Exception as error:
@@ -62,7 +62,7 @@ class Sink:
             raise
 
     def keep(self, number: int, reports: list[RangeReport]) -> None:
-        """Keep what some reports say."""
+        """Store some reports."""
         broken = next((report for report in reports if report.error is not None), None)
         if broken is not None:
             raise PipelineFailedError(f"position {broken.low} and after", why=broken.error or "")
@@ -106,7 +106,7 @@ class Sink:
 
 
 def _is_known(tx: Transaction, letter: Letter) -> bool:
-    """Whether a bus has found out before that an event does not get to a context."""
+    """Whether a bus has already recorded that an event cannot reach a context."""
     if context_of_letter(letter.subscription) is None:
         return False
     return tx.count_letters(subscription=letter.subscription, at=letter.position) > 0
@@ -122,7 +122,7 @@ def _summed(number: int, reports: list[RangeReport], letters: int, ended: float)
 
 
 def reports_in(batch: DataFrame) -> list[RangeReport]:
-    """What the workers have told, in the order of the log."""
+    """The reports in a batch, in the order of the log."""
     table: Any = batch.toArrow()
     columns = [table.column(name).to_pylist() for name in RangeReport._fields]
     return sorted(map(RangeReport._make, zip(*columns, strict=True)))

@@ -1,4 +1,4 @@
-"""A Spark session for who has none, and the settings that a pipeline wants of any."""
+"""A Spark session for programs without one, and the settings that a pipeline needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polycast.errors import NotAvailableError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TERMINAL = "-"  # where Spark's words go if somebody wants to see them at once
+TERMINAL = "-"  # sends Spark's messages to the terminal
 
 _SETTINGS = {
     "spark.app.name": "polycast",
@@ -58,9 +58,9 @@ def session(
     log: str | os.PathLike[str] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session of this process, or a new one that is quiet.
+    """Return the session of this process, or a new one that prints nothing.
 
-    What Spark has to say goes to the file `log`; with "-" to the terminal; without it, nowhere.
+    Spark's own messages go to the file `log`, with "-" to the terminal, and without it nowhere.
     """
     active = active_session()
     if active is not None:
@@ -84,7 +84,7 @@ def active_session() -> SparkSession | None:
 
 
 def _patient(master: str) -> str:
-    """On one machine Spark gives up after the first failure, unless it is told how many."""
+    """In local mode Spark gives up after the first failure, unless the master says how many."""
     if master.startswith("local[") and "," not in master:
         return f"{master[:-1]},4]"
     return master
@@ -97,7 +97,7 @@ def _whole(wanted: SparkConf) -> SparkConf:
 
 
 def _gateway(wanted: SparkConf, log: str | os.PathLike[str] | None) -> object:
-    """The JVM, with its words where they are wanted."""
+    """Start the JVM, and send its output where it is wanted."""
     if log == TERMINAL:
         return _launched(wanted, {})
     with open(os.devnull if log is None else log, "ab") as sink:
@@ -116,7 +116,7 @@ def _launched(wanted: SparkConf, streams: dict[str, object]) -> object:
 
 
 def _uninterrupted(wanted: SparkConf, streams: dict[str, object]) -> object:
-    """Interrupted halfway, it would leave a JVM behind that nobody ever ends."""
+    """Start the JVM in a thread: an interrupted start would leave a JVM that nobody ends."""
     with ThreadPoolExecutor(1) as apart:
         launching = apart.submit(launch_gateway, wanted, streams)
         try:
@@ -147,7 +147,7 @@ def _java() -> str:
 
 
 def tuned(spark: SparkSession) -> SparkSession:
-    """A session of its own on the same machines, with the settings of a pipeline."""
+    """A second session on the same cluster, with the settings of a pipeline."""
     ours = spark.newSession()
     for name, value in _STREAMING.items():
         ours.conf.set(name, value)

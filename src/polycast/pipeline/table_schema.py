@@ -1,7 +1,7 @@
-"""What the columns of a table hold, from descriptions alone: no class has to be there.
+"""The columns of a table, from type descriptions alone: no class is needed.
 
-It says the same as `filters.backends.spark.schema` says of classes: see there which rows are exact.
-But what is part of a struct that may be NULL may be NULL here, because Arrow sees it so.
+They agree with `filters.backends.spark.schema`, which does the same for classes and documents which
+rows are exact. But a part of a struct that may be NULL may itself be NULL here, as Arrow sees it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ColumnShape:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An attribute, and what stands for it in an event that was written before it was there."""
+    """An attribute, and its value in events written before it was added."""
 
     name: str
     shape: ColumnShape
@@ -112,7 +112,7 @@ def field_of(attribute: AttributeDescription, registry: Registry) -> Field | Non
 
 
 def shared_fields(every: Sequence[tuple[Field, ...]], *, all_of: bool) -> tuple[Field, ...]:
-    """The columns of several types: with `all_of` events have the attributes of all of them.
+    """The columns that several types share; with `all_of`, those of any of them.
 
     An attribute that two of them declare in different ways has no column.
     """
@@ -192,7 +192,7 @@ def _shape(expression: TypeExpression, registry: Registry, around: tuple[str, ..
 
 
 def _element(expression: TypeExpression, kind: str) -> TypeExpression:
-    """The type of the elements, of a dict that of its values."""
+    """The type of the elements; of a dict, that of its values."""
     match kind, expression.arguments:
         case "dict", (key, value) if key.name == "builtins.str":
             return value
@@ -218,7 +218,7 @@ def _own(expression: TypeExpression, registry: Registry, around: tuple[str, ...]
 
 
 def schema_of(fields: Sequence[Field], where: str) -> StructType:
-    """The columns of a table: what is known of every event, then its attributes."""
+    """The columns of a table: those of every event, then the attributes."""
     try:
         _check_names([*EVENT_COLUMNS.names, *(field.name for field in fields)])
     except NoColumnError as refusal:
@@ -232,7 +232,7 @@ def _spark_field(field: Field, *, in_null: bool = False) -> StructField:
 
 
 def _spark_type(shape: ColumnShape, *, in_null: bool = False) -> DataType:
-    """With `in_null` it is part of a struct that may be NULL: to Arrow its parts are NULL, too."""
+    """The type in Spark; `in_null` says that it is part of a struct that may be NULL."""
     if shape.element is not None:  # of an array that is NULL there are no elements
         inner, nullable = _spark_type(shape.element), shape.element.nullable
         if shape.kind == "dict":

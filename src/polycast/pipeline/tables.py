@@ -94,7 +94,7 @@ def _prepared(
 
 
 def check_verdicts(selection: RecordSelection, what: Any, kinds: list[EventType]) -> None:
-    """Refuse what the workers would decide otherwise, because classes say more than they declare.
+    """Refuse types for which the workers, without the classes, would decide differently.
 
     `ABC.register` and `__subclasshook__` are not in a description.
     """
