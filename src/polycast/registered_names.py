@@ -25,7 +25,7 @@ MOST_TOLD = 100  # unknown names that are logged
 _log = log_of("polycast")
 
 
-class _Registered(NamedTuple):
+class _RegisteredValue(NamedTuple):
     """A function or a class, and the names it is registered by."""
 
     module: str
@@ -110,7 +110,10 @@ class RegisteredNames:
     def _register(self, module: ModuleType) -> None:
         homes = frozenset(self.modules)
         for name, value in _own(module):
-            for registered in (_Registered(module.__name__, name, value), *_home(module, value)):
+            for registered in (
+                _RegisteredValue(module.__name__, name, value),
+                *_home(module, value),
+            ):
                 self._enter(*registered.spellings, value=value)
                 if isinstance(value, type):
                     self._enter_class(registered, homes | {value.__module__})
@@ -119,9 +122,9 @@ class RegisteredNames:
                 home = _text(value, "__module__") or type(value).__module__
                 self._foreign.update({name: home, f"{module.__name__}.{name}": home})
 
-    def _enter_class(self, registered: _Registered, homes: frozenset[str]) -> None:
+    def _enter_class(self, registered: _RegisteredValue, homes: frozenset[str]) -> None:
         for name, value in methods_of(registered.value, homes).items():
-            inner = _Registered(registered.module, f"{registered.path}.{name}", value)
+            inner = _RegisteredValue(registered.module, f"{registered.path}.{name}", value)
             self._enter(*inner.spellings, value=value)
             if isinstance(value, type):
                 self._enter_class(inner, homes)
@@ -152,11 +155,11 @@ def _own(module: ModuleType) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _home(module: ModuleType, value: Any) -> list[_Registered]:
+def _home(module: ModuleType, value: Any) -> list[_RegisteredValue]:
     """Return the name in stores of what a module lists, but does not define itself."""
     home = home_of(value)
     known = home is None or home[0] == module.__name__
-    return [] if known or home is None else [_Registered(*home, value)]
+    return [] if known or home is None else [_RegisteredValue(*home, value)]
 
 
 def _is_defined_in(value: Any, module: str) -> bool:

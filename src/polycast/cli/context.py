@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +9,7 @@ import msgspec
 
 from polycast.cli.declaration import add, add_bounds, add_command, add_family, add_place, whole
 from polycast.cli.formatting import count
-from polycast.cli.name_resolution import bound_of
+from polycast.cli.name_resolution import bound_of, find_modules_here, module_names
 from polycast.cli.targets import place_of
 from polycast.cli.terminal import UsageError
 from polycast.contexts import Context
@@ -151,7 +149,7 @@ def _side(given: Namespace, text: str) -> Context | str | None:
 def _modules(given: Namespace) -> list[str]:
     """The modules whose functions a context of the store may name."""
     named = [text.partition(":")[0] for text in (given.old, given.new) if ":" in text]
-    return list(dict.fromkeys((*named, *filter(None, (given.modules or "").split(",")))))
+    return list(dict.fromkeys((*named, *module_names(given.modules))))
 
 
 def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
@@ -169,10 +167,8 @@ def _with_spark(given: Namespace, low: int, high: int) -> Comparison:
 
 def given_context(given: Namespace) -> Context:
     """The context that a command line names."""
-    here = os.getcwd()
-    if here not in sys.path:  # as `python -m` would find modules
-        sys.path.insert(0, here)
-    modules = [name for name in (given.modules or "").split(",") if name]
+    find_modules_here()
+    modules = module_names(given.modules)
     root = None if given.root is None else _context_at(given.root, None, modules)
     parents = [_context_at(parent, root, modules) for parent in given.parent]
     return _context_at(given.context, parents or root, modules)

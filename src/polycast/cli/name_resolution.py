@@ -68,14 +68,25 @@ def row_filter(text: str | None, kind: type) -> Callable[[Any], bool]:
     return where.matches
 
 
-def import_modules(text: str | None) -> list[ModuleType]:
-    """Import modules, separated by commas, which are found from the current folder, too."""
+def module_names(text: str | None) -> list[str]:
+    """Names separated by commas, of modules that may also be in the current folder."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if names:
+        find_modules_here()
+    return names
+
+
+def find_modules_here() -> None:
+    """Let modules be found in the current folder, as `python -m` does."""
     here = os.getcwd()
-    if names and here not in sys.path:  # as `python -m` would find them
+    if here not in sys.path:
         sys.path.insert(0, here)
+
+
+def import_modules(text: str | None) -> list[ModuleType]:
+    """Import modules, separated by commas."""
     modules = []
-    for name in names:
+    for name in module_names(text):
         try:
             modules.append(imported(name))
         except ImportError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import msgspec
 
 from polycast.cli.declaration import add, add_command, add_family, add_file, add_place, whole
 from polycast.cli.formatting import ago, count, duration, moment
+from polycast.cli.name_resolution import module_names
 from polycast.cli.rich_text import console_for
 from polycast.cli.stop_request import StopRequest
 from polycast.cli.targets import StorePlace, place_of, time_at
@@ -57,14 +57,10 @@ def run_pipeline(given: Namespace, terminal: Terminal) -> int:
         pass
     from polycast.pipeline import Pipeline
 
-    imports = [name for name in (given.imports or "").split(",") if name]
-    here = os.getcwd()
-    if imports and here not in sys.path:  # as `python -m` would find them
-        sys.path.insert(0, here)
     pipeline = Pipeline(
         f"sqlite:///{path}",
         checkpoint=given.checkpoint,
-        imports=imports,
+        imports=module_names(given.imports),
         master=given.master,
         batch=given.batch,
         log=given.log,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from polycast.pipeline.sink import RoutedBatch
+    from polycast.pipeline.sink import BatchResult
     from polycast.stores import Store
 
 RECENT = 10.0  # seconds over which the rate is measured
@@ -80,7 +80,7 @@ class Pipeline:
         self._query: StreamingQuery | None = None
         self._sink: Sink | None = None
         self._scratch: str | None = None
-        self._batches: deque[RoutedBatch] = deque(maxlen=1_000)
+        self._batches: deque[BatchResult] = deque(maxlen=1_000)
         self._totals = [0, 0]
         self._reported = 0.0
         self._state, self._failure = "stopped", ""
@@ -213,7 +213,7 @@ class Pipeline:
 
     # -- status ------------------------------------------------------------------------------------
 
-    def _done(self, batch: RoutedBatch) -> None:
+    def _done(self, batch: BatchResult) -> None:
         """Count a stored batch; called by Spark's thread."""
         self._batches.append(batch)
         self._totals = [self._totals[0] + batch.events, self._totals[1] + batch.pairs]

@@ -30,7 +30,7 @@ _failures = msgspec.msgpack.Decoder(list[FailedMatch]).decode
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedBatch:
+class BatchResult:
     """The result of one batch."""
 
     number: int
@@ -47,7 +47,7 @@ class Sink:
     """Called by Spark with each batch, in the process that runs the pipeline."""
 
     def __init__(
-        self, store: Store, token: int, clock: Clock, done: Callable[[RoutedBatch], None]
+        self, store: Store, token: int, clock: Clock, done: Callable[[BatchResult], None]
     ) -> None:
         self._store, self._token, self._clock, self._done = store, token, clock, done
         self._tidied = clock.monotonic()
@@ -112,11 +112,11 @@ def _is_known(tx: Transaction, letter: Letter) -> bool:
     return tx.count_letters(subscription=letter.subscription, at=letter.position) > 0
 
 
-def _summed(number: int, reports: list[RangeReport], letters: int, ended: float) -> RoutedBatch:
+def _summed(number: int, reports: list[RangeReport], letters: int, ended: float) -> BatchResult:
     events, decoded, pairs = (
         sum(getattr(report, what) for report in reports) for what in ("events", "decoded", "pairs")
     )
-    return RoutedBatch(
+    return BatchResult(
         number, reports[0].low, reports[-1].high, events, decoded, pairs, letters, ended
     )
 

@@ -40,54 +40,51 @@ def held_besides(cls: type) -> ValueShape | None:
     if is_protocol(cls) or cls.__module__ == "collections.abc":
         return _ANYTHING
     if extends_container(cls):
-        return one_of(_said(cls)) if any(True for _ in _said(cls)) else _ANYTHING
-    return _ANYTHING if _has_a_state_of_its_own(cls) else None
+        return one_of(_element_hints(cls)) if any(True for _ in _element_hints(cls)) else _ANYTHING
+    return _ANYTHING if _has_own_state(cls) else None
 
 
-def _said(cls: type) -> Iterator[Any]:
-    """What the elements are of, as in `class Lines(list[Line])`."""
+def _element_hints(cls: type) -> Iterator[Any]:
+    """The annotations of the elements, as in `class Lines(list[Line])`."""
     for base in cls.__mro__:
         for hint in vars(base).get("__orig_bases__", ()):
             origin = typing.get_origin(hint)
             if isinstance(origin, type) and extends_container(origin):
-                yield from (each for each in typing.get_args(hint) if each is not ...)
+                yield from (inner for inner in typing.get_args(hint) if inner is not ...)
 
 
-def _has_a_state_of_its_own(cls: type) -> bool:
+def _has_own_state(cls: type) -> bool:
     """Whether objects hold something, although their class declares no attribute."""
     if kind_of(cls) not in ("class", "value") or attribute_hints(cls) or is_standard_library(cls):
         return False
-    own = [each for each in cls.__mro__ if not is_machinery(each) and not is_standard_library(each)]
-    return any("__init__" in vars(each) or vars(each).get("__slots__") for each in own)
+    own = [base for base in cls.__mro__ if not is_machinery(base) and not is_standard_library(base)]
+    return any("__init__" in vars(base) or vars(base).get("__slots__") for base in own)
 
 
-# -- objects that are made once more ---------------------------------------------------------------
+# -- completing rebuilt objects --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What is asked of a class once."""
+class _StateLayout:
+    """Where objects of a class hold what it does not declare."""
 
     declared: frozenset[str]
-    given: frozenset[str]
-    """What its constructor takes besides, so that it does not compute that."""
-    slots: tuple[str, ...]
-    """Those that no annotation declares."""
-    count: int
-    """How many are in the dictionary of an object that holds no more; -1 if one cannot say."""
+    given: frozenset[str]  # further parameters of the constructor, which it does not compute
+    slots: tuple[str, ...]  # those without an annotation
+    count: int  # of the names in the dictionary of an object that holds no more; -1 if unknown
 
 
-_known: weakref.WeakKeyDictionary[type, _Known] = weakref.WeakKeyDictionary()
+_layouts: weakref.WeakKeyDictionary[type, _StateLayout] = weakref.WeakKeyDictionary()
 
 
 def undeclared(cls: type) -> frozenset[str]:
-    """What objects of a class surely hold although it is not declared: its constructor takes it."""
-    if kind_of(cls) != "class" or not any("__init__" in vars(each) for each in cls.__mro__[:-1]):
+    """Undeclared attributes that objects certainly have, because the constructor takes them."""
+    if kind_of(cls) != "class" or not any("__init__" in vars(base) for base in cls.__mro__[:-1]):
         return frozenset()
-    known = _known.get(cls) or _look(cls)
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(cls).parameters
-    return frozenset(name for name in known.given if parameters[name].kind not in variable)
+    given = _layout_of(cls).given
+    return frozenset(name for name in given if parameters[name].kind not in variable)
 
 
 def may_hold_more(cls: type) -> bool:
@@ -98,33 +95,33 @@ def may_hold_more(cls: type) -> bool:
         case "pydantic":
             return bool(getattr(cls, "model_config", {}).get("extra") == "allow")
         case "dataclass" | "attrs" | "class" | "struct":
-            return getattr(cls, "__dictoffset__", 0) != 0 or bool(_look(cls).slots)
+            return getattr(cls, "__dictoffset__", 0) != 0 or bool(_layout_of(cls).slots)
     return False
 
 
 def completing(cls: type) -> Callable[[Any, Any], Any]:
-    """What completes objects that were made of the attributes of others of a class.
+    """Return what completes an object rebuilt from the attributes of another of its class.
 
-    What the class has computed anew stays; what is only known from the other object is copied.
+    What the class has computed again stays; what only the other object has is copied.
     """
-    found = _known.get(cls) or _look(cls)
-    count = found.count
+    layout = _layout_of(cls)
+    count = layout.count
 
     def completed(value: Any, made: Any) -> Any:
         if count >= 0 and len(value.__dict__) == count:
             return made
-        return _completed(found, value, made)
+        return _completed(layout, value, made)
 
     return completed
 
 
-def _completed(known: _Known, value: Any, made: Any) -> Any:
+def _completed(layout: _StateLayout, value: Any, made: Any) -> Any:
     held = getattr(value, "__dict__", {})
-    for name in held.keys() - known.declared:
-        if name in known.given or name not in made.__dict__:
+    for name in held.keys() - layout.declared:
+        if name in layout.given or name not in made.__dict__:
             made.__dict__[name] = copied(held[name])
-    for name in known.slots:
-        if hasattr(value, name) and (name in known.given or not hasattr(made, name)):
+    for name in layout.slots:
+        if hasattr(value, name) and (name in layout.given or not hasattr(made, name)):
             object.__setattr__(made, name, copied(getattr(value, name)))
     more = getattr(value, "__pydantic_extra__", None)
     if more:
@@ -132,19 +129,27 @@ def _completed(known: _Known, value: Any, made: Any) -> Any:
     return made
 
 
-def _look(cls: type) -> _Known:
+def _layout_of(cls: type) -> _StateLayout:
+    layout = _layouts.get(cls)
+    if layout is None:
+        layout = _layouts[cls] = _new_layout(cls)
+    return layout
+
+
+def _new_layout(cls: type) -> _StateLayout:
     declared = frozenset(attribute_hints(cls))
     try:
         parameters = frozenset(inspect.signature(cls).parameters)
     except (TypeError, ValueError):
         parameters = frozenset()
-    members = {name: each for base in cls.__mro__ for name, each in vars(base).items()}
-    slots = [name for name, each in members.items() if isinstance(each, types.MemberDescriptorType)]
-    computed = {name for name, each in members.items() if hasattr(each, "__set_name__")}
+    members = {name: value for base in cls.__mro__ for name, value in vars(base).items()}
+    slots = [name for name, value in members.items() if isinstance(value, _SLOT)]
+    computed = {name for name, value in members.items() if hasattr(value, "__set_name__")}
     own = [name for name in slots if name not in declared and not name.startswith("__")]
-    # Those of libraries have all that is declared, so one that is not makes them more.
+    # Library classes have all that is declared, so one further name makes them more.
     is_counted = kind_of(cls) in ("dataclass", "attrs") and not slots and parameters <= declared
     count = len(declared) if is_counted else -1
-    found = _Known(declared | computed, parameters - declared, tuple(own), count)
-    _known[cls] = found
-    return found
+    return _StateLayout(declared | computed, parameters - declared, tuple(own), count)
+
+
+_SLOT = types.MemberDescriptorType
