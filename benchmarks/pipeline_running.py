@@ -21,7 +21,7 @@ from polycast.pipeline import Pipeline, session
 from polycast.pipeline.route_worker import COLUMNS
 from polycast.pipeline.sink import Sink, reports_in
 from polycast.pipeline.spark_session import LEAN
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 HERE = Path(__file__).parent
 PATIENCE = 300.0  # seconds after which something must be wrong

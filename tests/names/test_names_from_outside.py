@@ -29,7 +29,7 @@ from polycast.routing.context_versions import ContextHistory
 from polycast.routing.recipients import Recipients
 from polycast.routing.search import History, Search
 from polycast.stores import ContextVersion, Run, Transaction, open_store
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.typesystem import (
     AttributeDescription,
     Description,

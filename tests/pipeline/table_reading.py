@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from polycast.pipeline.data_source import BatchReader, PolycastSource
 from polycast.pipeline.read_request import ReadRequest, request_for
 from polycast.pipeline.row_reader import RowReader
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 
 def reader_of(request: ReadRequest) -> RowReader:

@@ -18,8 +18,8 @@ from polycast.errors import BadCheckpointError, PipelineTakenOverError
 from polycast.pipeline import Pipeline
 from polycast.routing import decode_recipients
 from polycast.stores import open_store
-from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.sqlite import back_up, restore
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from table_events import OnlineSale, Refund, Sale, Visit
 import polycast as pc
 from polycast.pipeline.tables import table
 from polycast.routing import decode_recipients
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -50,7 +50,7 @@ from polycast.pipeline.data_source import BatchReader
 from polycast.pipeline.read_request import request_for
 from polycast.pipeline.tables import check_verdicts
 from polycast.stores import open_store
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 Publish = Callable[..., None]
 SHOP = [Sale(1, "ann"), OnlineSale(2, "bob"), Visit("ann", 7), Refund(3, "cy"), Sale(4, "dan")]

@@ -21,7 +21,7 @@ from polycast.errors import NoRowError, NoSparkTypeError
 from polycast.filters.backends.spark import struct_of
 from polycast.pipeline.read_request import request_for
 from polycast.pipeline.table_schema import EVENT_COLUMNS
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 Publish = Callable[..., None]
 

@@ -20,7 +20,7 @@ from proof_workers import Listening
 
 from polycast.matching import Interest
 from polycast.pipeline.checkpoint import MARK
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 __all__ = ["AIMED", "CAST", "TREATMENTS", "Works"]
 

@@ -16,7 +16,7 @@ from polycast.pipeline.code_distribution import CodeBundle
 from polycast.pipeline.route_worker import RouteRange, Worker
 from polycast.routing import decode_recipients
 from polycast.stores import Run, Store, open_store
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.typesystem import (
     AttributeDescription,
     Description,

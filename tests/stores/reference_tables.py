@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from polycast.stores.range_checks import following
 from polycast.stores.values import (
     Advert,
     ContextVersion,
@@ -23,6 +22,7 @@ from polycast.stores.values import (
     StoredRoute,
     StoredSubscription,
     Stretch,
+    following,
 )
 from polycast.typesystem import Description
 

@@ -29,8 +29,7 @@ from polycast.stores import (
     retain,
 )
 from polycast.stores.sqlite import SqliteStore, back_up, restore
-from polycast.stores.sqlite.log_rows import plan_of_types
-from polycast.stores.sqlite.type_counts import count_records, skip_records
+from polycast.stores.sqlite.log_rows import count_records, plan_of_types, skip_records
 from polycast.testing import ManualClock
 
 ORDER = Root("shop.Order", 1, "shop.Order".ljust(32, "0"), b'{"eur":4}')

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from polycast.cli.declaration import add, add_command, add_file
 from polycast.cli.formatting import size
 from polycast.cli.targets import StorePlace, file_of
-from polycast.stores.doctor.readonly_store import translated
 from polycast.stores.sqlite import back_up
+from polycast.stores.sqlite.readonly_store import translated
 
 if TYPE_CHECKING:
     from argparse import Namespace

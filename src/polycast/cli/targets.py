@@ -12,8 +12,8 @@ from polycast.broker.client.address import addresses_of, is_remote
 from polycast.bus.bus import Bus
 from polycast.errors import BadOptionError, NotAvailableError
 from polycast.stores.doctor import open_readonly
-from polycast.stores.doctor.readonly_store import ReadOnlyStore, translated
 from polycast.stores.sqlite import SqliteStore
+from polycast.stores.sqlite.readonly_store import ReadOnlyStore, translated
 from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """Events as data: identity, record and envelope, codecs."""
 
 from polycast.events.codec import JSON, MSGPACK, Codec, Encoded, EncodedRun, HasPayload, codec_for
-from polycast.events.identity import Identity
 from polycast.events.record import (
     CONTEXT_FORMAT,
     FORMAT,
+    Identity,
     Record,
     Root,
     decode_record,

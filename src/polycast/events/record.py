@@ -9,7 +9,6 @@ from zlib import crc32
 import msgspec
 
 from polycast.errors import NotDecodableError, NotSerialisableError
-from polycast.events.identity import Identity  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTEXT_FORMAT",
     "FORMAT",
+    "Identity",
     "Record",
     "Root",
     "decode_record",
@@ -24,6 +24,18 @@ __all__ = [
     "record_encoder",
     "rooted_encoder",
 ]
+
+
+class Identity(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """The unique name of an event: its publisher, the publisher's epoch, and a sequence number."""
+
+    publisher: str
+    epoch: int
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.publisher}/{self.epoch}/{self.sequence}"
+
 
 FORMAT = 1
 """The version of the envelope of an event that was published in the root context."""

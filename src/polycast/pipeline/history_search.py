@@ -16,8 +16,8 @@ from polycast.routing.context_view import Comparing, Comparison, draft_of
 from polycast.routing.search import Findings, History, Search, search_for
 from polycast.routing.status import file_of
 from polycast.stores import open_store
-from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.log_bounds import end_of, start_of
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from polycast.delivery.replay import Replayed
     from polycast.pipeline.read_request import Bound
     from polycast.routing.context_view import DraftContext
-    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
     Look = Callable[[int, int], object]  # at the events between two positions
 

@@ -15,8 +15,8 @@ from polycast.matching import Selector, path_of, selector_for
 from polycast.matching.interest import SelectedType
 from polycast.pipeline.code_distribution import CodeBundle, bundle_of
 from polycast.routing.context_view import draft_of
-from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.log_bounds import end_of, start_of
+from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.stores.urls import path_of as path_of_url
 from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
@@ -24,7 +24,7 @@ from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
 MAX_ROWS = 100_000  # in a micro-batch: the more, the faster, and the later
 MISFITS = ("raise", "skip")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.pipeline.read_request import ReadRequest
-    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
     from polycast.typesystem import Description, TypeExpression
 
 

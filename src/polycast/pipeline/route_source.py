@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from polycast.pipeline.code_distribution import CodeBundle
 from polycast.pipeline.route_worker import COLUMNS, RangeReport, RouteRange, reports_of
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from polycast.stores import View
-    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
 WAIT = 0.1  # seconds for which a request for something new may take
 PAUSE = 0.001

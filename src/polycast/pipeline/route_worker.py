@@ -12,7 +12,7 @@ from polycast.errors import PolycastError
 from polycast.events import encode_record
 from polycast.routing import encode_recipients, plan_of_routes
 from polycast.stores import Effect
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from polycast.pipeline.code_distribution import CodeBundle
     from polycast.routing import MatchResult, Plan
-    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
 SLICE = 10_000  # records that become one stretch
 

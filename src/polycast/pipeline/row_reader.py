@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polycast.filters import Filter
     from polycast.pipeline.read_request import ReadRequest
     from polycast.pipeline.table_schema import Field
-    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
 _CHUNK = 10_000  # records read at once
 _FEW = 200  # records converted one by one once one of them does not fit

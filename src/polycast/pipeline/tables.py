@@ -10,7 +10,7 @@ from polycast.pipeline.code_distribution import distribute
 from polycast.pipeline.data_source import REQUEST, PolycastSource
 from polycast.pipeline.read_request import MAX_ROWS, request_for
 from polycast.pipeline.row_reader import RowReader
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:

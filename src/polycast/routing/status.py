@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from polycast.errors import NotAStoreError, NotAvailableError
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:
     from polycast.stores import Store, Transaction
-    from polycast.stores.doctor.readonly_store import ReadOnlyStore
+    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
 __all__ = ["Status", "file_of", "keep_status", "status_of"]
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from polycast.stores import contract, values
 from polycast.stores.contract import *
-from polycast.stores.entry import Entry, Publisher, Receipt, Undecodable
-from polycast.stores.memory_log import Recent
+from polycast.stores.entry import Entry, Publisher, Receipt, Recent, Undecodable
 from polycast.stores.retention import Pin, Retention, pins, retain, retention_of, tidy_routing
 from polycast.stores.values import *
 

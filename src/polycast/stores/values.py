@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from polycast.events import Identity, Record, Root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "MARK",
@@ -37,6 +37,7 @@ __all__ = [
     "StoredSubscription",
     "Stray",
     "Stretch",
+    "following",
     "size_of_context",
 ]
 
@@ -61,21 +62,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 
     def at(self, moment: float) -> Record:
         """Return the record as appended at a moment."""
-        return Record(
-            self.name,
-            self.version,
-            self.hash,
-            self.identity,
-            moment,
-            self.codec,
-            self.payload,
-            self.topic,
-            self.priority,
-            self.expires,
-            self.headers,
-            self.context,
-            self.root,
-        )
+        return _record(self, self.identity, moment, self.payload)
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -128,21 +115,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
     def record(self, moment: float, payload: bytes = b"") -> Record:
         """Return the record of its first event, or with everything its events have in common."""
-        return Record(
-            self.name,
-            self.version,
-            self.hash,
-            self.first,
-            moment,
-            self.codec,
-            payload,
-            self.topic,
-            self.priority,
-            self.expires,
-            self.headers,
-            self.context,
-            self.root,
-        )
+        return _record(self, self.first, moment, payload)
 
     def drafts(self) -> list[Draft]:
         """Return a draft for each event."""
@@ -156,6 +129,24 @@ class Run(msgspec.Struct, frozen=True, gc=False):
         about = (self.topic, self.priority, self.expires, self.headers)
         head = (self.name, self.version, self.hash, identity, self.codec)
         return Draft(*head, payload, *about, self.context, root)
+
+
+def _record(of: Draft | Run, identity: Identity, moment: float, payload: bytes) -> Record:
+    return Record(
+        of.name,
+        of.version,
+        of.hash,
+        identity,
+        moment,
+        of.codec,
+        payload,
+        of.topic,
+        of.priority,
+        of.expires,
+        of.headers,
+        of.context,
+        of.root,
+    )
 
 
 def size_of_context(topic: str | None, context: str | None, headers: dict[str, str]) -> int:
@@ -402,3 +393,20 @@ class Effect(NamedTuple):
     routes: int
     highest: int
     contexts: int
+
+
+def following(stretches: Sequence[Stretch], high: int, end: int) -> list[Stretch]:
+    """Return the new ones among some stretches; `ValueError` unless they continue at `high`."""
+    new: list[Stretch] = []
+    for stretch in stretches:
+        if stretch.high <= high:
+            continue
+        if stretch.low != high or stretch.high > end:
+            raise ValueError(
+                f"a stretch from {stretch.low} to {stretch.high} cannot be kept: all before {high} "
+                f"is routed, and the log ends at {end}; it must begin at the one, and not pass "
+                "the other"
+            )
+        new.append(stretch)
+        high = stretch.high
+    return new

@@ -5,10 +5,14 @@ from polycast.typesystem.conformance import (
     ancestors,
     described_conforms,
     described_conforms_exactly,
-    described_interface,
 )
-from polycast.typesystem.conformance_cache import conforms, conforms_exactly, interface_of
-from polycast.typesystem.conforming_classes import conforming, directly_conforming
+from polycast.typesystem.conformance_cache import (
+    conforming,
+    conforms,
+    conforms_exactly,
+    directly_conforming,
+    interface_of,
+)
 from polycast.typesystem.describe import describe, describe_all
 from polycast.typesystem.descriptions import (
     AttributeDescription,
@@ -45,7 +49,6 @@ __all__ = [
     "describe_all",
     "described_conforms",
     "described_conforms_exactly",
-    "described_interface",
     "directly_conforming",
     "event",
     "interface_of",

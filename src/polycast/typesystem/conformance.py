@@ -21,7 +21,6 @@ __all__ = [
     "ancestors",
     "described_conforms",
     "described_conforms_exactly",
-    "described_interface",
     "structurally_conforms",
 ]
 
@@ -50,16 +49,6 @@ def described_conforms_exactly(
     if len(targets) == 1:
         return _is_exactly(description, targets[0], lookup)
     return _is_pure(description, targets)
-
-
-def described_interface(description: Description, *, lookup: Lookup) -> str:
-    """The name of the interface a pure class implements, else the class's own name."""
-    if description.interface or len(description.supertypes) != 1:
-        return description.name
-    target = lookup(description.supertypes[0])
-    if target is None or not target.interface or not _is_pure(description, (target,)):
-        return description.name
-    return target.name
 
 
 def structurally_conforms(

@@ -2,9 +2,9 @@
 
 from polycast.stores.doctor import report
 from polycast.stores.doctor.examination import examine
-from polycast.stores.doctor.readonly_store import ReadOnlyStore, open_readonly
 from polycast.stores.doctor.report import *
 from polycast.stores.doctor.subscribers import buses_in, subscriptions_in
+from polycast.stores.sqlite.readonly_store import ReadOnlyStore, open_readonly
 
 __all__ = ["ReadOnlyStore", "buses_in", "examine", "open_readonly", "subscriptions_in"]
 __all__ += report.__all__

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from polycast.config import SystemClock
 from polycast.stores.doctor.problems import problems_of
-from polycast.stores.doctor.readonly_store import open_readonly
 from polycast.stores.doctor.report import (
     LetterFigures,
     LogFigures,
@@ -28,6 +27,7 @@ from polycast.stores.doctor.subscribers import buses_in, subscriptions_in
 from polycast.stores.doctor.verifier import Verifier
 from polycast.stores.retention import PIPELINE, pins, retention_of
 from polycast.stores.sqlite.interning import InternedNames
+from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.stores.contract import Store, View
-    from polycast.stores.doctor.readonly_store import ReadOnlyStore
     from polycast.stores.retention import Pin
+    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
     from polycast.stores.values import EventType, OpenBus
 
 __all__ = ["examine", "sync_cost"]

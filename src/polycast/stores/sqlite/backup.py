@@ -12,7 +12,7 @@ from polycast.config import SystemClock
 from polycast.errors import NotAStoreError, StoreDamagedError
 from polycast.stores.sqlite.connections import connect, sqlite_errors
 from polycast.stores.sqlite.file_replacement import CopyTarget
-from polycast.stores.sqlite.readonly_file import peek
+from polycast.stores.sqlite.readonly_store import peek
 from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.schema import prepare, version_of
 from polycast.stores.sqlite.state import SqlTransaction

@@ -18,8 +18,7 @@ from polycast.errors import (
 )
 from polycast.forks import Home
 from polycast.runtime import SYSTEM, Runtime
-from polycast.stores.sqlite.forked_files import check_own
-from polycast.stores.sqlite.open_files import identity_of
+from polycast.stores.sqlite.open_files import check_own, identity_of
 from polycast.stores.sqlite.schema import BUSY_SECONDS
 
 if TYPE_CHECKING:

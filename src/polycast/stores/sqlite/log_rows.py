@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from itertools import islice, takewhile
 from operator import eq, ge
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import msgspec
@@ -17,21 +17,18 @@ from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.values import LogPage, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from polycast.events import Identity, Record
     from polycast.stores.values import EventType
 
-__all__ = ["LogRowReader", "names_root", "plan_of_types"]
+__all__ = ["LogRowReader", "count_records", "names_root", "plan_of_types", "skip_records"]
 
 _ROW = "SELECT position, type, root, epoch, sequence, time, body FROM log"
-_RANGE = "position >= ?1 AND position < ?2"
-_ONE_TYPE = f"{_ROW} WHERE type = ? AND position >= ? AND position < ?"
+_RANGE = "position >= ? AND position < ?"
+_OF_TYPE = f"WHERE type = ? AND {_RANGE}"
 # A record that has one of the types itself is found by that.
-_ONE_ROOT = (
-    f"{_ROW} WHERE root = ? AND position >= ? AND position < ? "
-    "AND type NOT IN (SELECT value FROM json_each(?))"
-)
+_OF_ROOT = f"WHERE root = ? AND {_RANGE} AND type NOT IN (SELECT value FROM json_each(?))"
 _TOGETHER = 100  # types in one statement; more are merged here
 
 Row = tuple[int, int, int | None, int, int, float, bytes]
@@ -94,7 +91,7 @@ class LogRowReader:
     def _all(
         self, connection: apsw.Connection, start: int, end: int, limit: int, size: int | None
     ) -> tuple[list[Row], int]:
-        sql = f"{_ROW} WHERE {_RANGE} ORDER BY position LIMIT ?3"
+        sql = f"{_ROW} WHERE {_RANGE} ORDER BY position LIMIT ?"
         rows, is_cut = _up_to(size, connection.execute(sql, (start, end, limit)))
         limit = len(rows) if is_cut else limit
         if limit == 0:
@@ -238,7 +235,7 @@ def _groups(types: list[int]) -> list[list[int]]:
 def plan_of_types(count: int, roots: int = 0) -> str:
     """Return the statement that reads `count` types by the index, merged in order of position."""
     # Each branch is a subquery, so that none is sorted as a whole before the first row.
-    branches = [_ONE_TYPE] * count + [_ONE_ROOT] * roots
+    branches = [f"{_ROW} {_OF_TYPE}"] * count + [f"{_ROW} {_OF_ROOT}"] * roots
     return f"{' UNION ALL '.join(branches)} ORDER BY position LIMIT ?"
 
 
@@ -248,3 +245,41 @@ def names_root(record: Record, number: int | None, types: Mapping[int, EventType
     if root is None or root.is_of(record):
         return number is None
     return number is not None and root.is_of(types[number])
+
+
+def count_records(
+    connection: apsw.Connection, types: Sequence[int] | None, low: int, high: int
+) -> int:
+    """Count the records of some types, or all, in `[low, high)`; or return an upper bound."""
+    if types is None or len(types) > _TOGETHER:
+        return max(high - low, 0)
+    marks = ", ".join("?" * len(types))
+    sql = f"SELECT count(*) FROM log WHERE type IN ({marks}) AND {_RANGE}"
+    count = int(fetch_one(connection, sql, *types, low, high))
+    for number in rooted(connection, types):
+        sql = f"SELECT count(*) FROM log {_OF_ROOT}"
+        count += int(fetch_one(connection, sql, number, low, high, _listed(types)))
+    return count
+
+
+def skip_records(
+    connection: apsw.Connection, types: Sequence[int] | None, low: int, high: int, count: int
+) -> int:
+    """Return a position that at most `count` of the records in `[low, high)` come before."""
+    if types is None or len(types) > _TOGETHER:
+        return min(low + count, high)
+    if not types:
+        return high
+    others = rooted(connection, types)
+    # Each branch comes in order by the index, so that they are merged and nothing is sorted.
+    position = "SELECT position FROM log"
+    branches = [f"{position} {_OF_TYPE}"] * len(types) + [f"{position} {_OF_ROOT}"] * len(others)
+    bounds: list[Any] = [value for number in types for value in (number, low, high)]
+    bounds += [value for number in others for value in (number, low, high, _listed(types))]
+    sql = f"{' UNION ALL '.join(branches)} ORDER BY position LIMIT 1 OFFSET ?"
+    found = fetch_one(connection, sql, *bounds, count)
+    return high if found is None else int(found)
+
+
+def _listed(types: Sequence[int]) -> str:
+    return msgspec.json.encode(types).decode()

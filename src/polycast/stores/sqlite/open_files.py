@@ -13,19 +13,24 @@ import os
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import apsw
 
-from polycast.errors import StoreReplacedError
+from polycast.errors import ForkedError, StoreReplacedError
+from polycast.forks import in_child
 from polycast.locks import note
 from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.write_ahead_log import WriteAheadLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-__all__ = ["Files", "identity_of"]
+    Identity = tuple[int, int]  # the device and the inode of a file
+    from collections.abc import Iterator
+
+__all__ = ["Files", "check_own", "identity_of", "opened"]
 
 _ABOUT = "SELECT name, (SELECT rootpage FROM sqlite_schema WHERE name = 'identity') FROM identity"
 _HEADER = 100  # bytes at the beginning of a SQLite file
@@ -209,3 +214,37 @@ def _read(name: str, at: int, count: int) -> bytes:
         finally:
             file.xClose()
     return b""
+
+
+# SQLite records in each process which locks it holds on a file. A child inherits these records, but
+# the locks belong to its parent. So a connection that the child opens to such a file does not lock
+# it: its commits are lost when the parent removes the write-ahead log, or it waits for a writer
+# that does not exist. Nor may the child close what it inherited, as that would write to the file.
+_open: WeakKeyDictionary[Any, Files] = WeakKeyDictionary()  # by the writers of open stores
+_inherited: dict[Identity, Any] = {}  # what must stay alive
+
+
+def opened(writer: Any, files: Files) -> None:
+    """Register the files of an open store; it is open until its writer `is_over`."""
+    _open[writer] = files
+
+
+def check_own(path: str, identity: Callable[[str], Identity | None]) -> None:
+    """Raise `ForkedError` for a file that the parent of this process had open at the fork."""
+    if _inherited and identity(path) in _inherited:
+        raise ForkedError(
+            f"opening {path}",
+            "this SQLite file",
+            instead="SQLite cannot lock it twice. Open it before the fork or after it, not both; "
+            'or start this process anew, as multiprocessing does with "spawn" or "forkserver"',
+        )
+
+
+def _inherit() -> None:
+    for writer, files in list(_open.items()):
+        if not writer.is_over and files.identity is not None:
+            _inherited[files.identity] = (writer, files)
+    _open.clear()
+
+
+in_child(_inherit)

@@ -7,10 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from polycast.errors import StoreDamagedError
-from polycast.stores.range_checks import following
 from polycast.stores.sqlite.row_format import CHECKSUMMED, SqlChanges, SqlTables
 from polycast.stores.sqlite.versioned_rows import CONTEXTS, IN_EFFECT, LAST_TURN, ROUTES
-from polycast.stores.values import ContextVersion, Effect, Routed, StoredRoute, Stretch
+from polycast.stores.values import ContextVersion, Effect, Routed, StoredRoute, Stretch, following
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,9 +20,8 @@ from polycast.forks import Home
 from polycast.locks import others_wait
 from polycast.runtime import SYSTEM, Runtime
 from polycast.stores.sqlite.appender import Appender
-from polycast.stores.sqlite.checkpoints import Checkpoints
-from polycast.stores.sqlite.forked_files import opened
 from polycast.stores.sqlite.interning import Interner
+from polycast.stores.sqlite.open_files import opened
 from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.write_queue import Appending, Change, WriteJob
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite.notifications import Peers
     from polycast.stores.sqlite.open_files import Files
 
-__all__ = ["StoreWriter"]
+__all__ = ["Checkpoints", "StoreWriter"]
 
 _MOST_RECORDS = 10_000  # in one group
 _MOST_BYTES = 8_000_000
@@ -275,3 +274,43 @@ def _another(error: StoreFailedError, *, unknown: bool = False) -> StoreFailedEr
     if isinstance(error, StoreReplacedError):
         return StoreReplacedError(error.path, error.was, error.now, unknown=unknown)
     return StoreFailedError(error.path, why=error.why, unknown=unknown)
+
+
+_PAGES = 1_000  # in the write-ahead log, from which on it is moved into the file
+
+
+class Checkpoints:
+    """Used in the writer's thread only."""
+
+    def __init__(self, connection: apsw.Connection, files: Files) -> None:
+        self._connection, self._files = connection, files
+        self.frames = 0  # in the write-ahead log, if the last commit has written any
+        self._pages, self._due = 0, _PAGES
+        connection.set_wal_hook(self._note)
+
+    def _note(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._pages = self.frames = pages
+        return apsw.SQLITE_OK
+
+    def check(self) -> None:
+        """Raise `StoreReplacedError` if what was just committed would not be found."""
+        if self.frames:
+            self._files.check_commit(self.frames, self._count)
+        else:  # nothing was written
+            self._files.check()
+
+    def _count(self) -> int:
+        """How many frames there are in the write-ahead log, by the index that SQLite has of it."""
+        return self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
+
+    def run(self) -> None:
+        """Move the write-ahead log into the file if it is long."""
+        if self._pages < _PAGES:
+            self._due = _PAGES
+        if self._pages < self._due:
+            return
+        # A reader may hold it up; then it is tried again after as many pages more.
+        self._due = self._pages + _PAGES
+        with suppress(apsw.BusyError):
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._files.check_moved()
