@@ -1,7 +1,11 @@
-"""Delivery outside the publisher's thread: pool threads and coroutines, until all is handled."""
+"""Delivery outside the publisher's thread: pool threads and coroutines, until all is handled.
+
+`python benchmarks/queued.py` measures this alone and prints whether the goals are met.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import queue
 import statistics
@@ -13,15 +17,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import bubus
-from measure import Effort, Run, Samples, apart, duration, figures, quiet_gc, race, wall_time
+from measure import QUICK, Effort, Run, Samples, apart, duration, figures, quiet_gc, race, wall_time
 from peers import TALK, BubusTalk, Talk
 from pyventus.core.processing.asyncio import AsyncIOProcessingService
 from pyventus.events import AsyncIOEventEmitter, EventLinker, ExecutorEventEmitter
-from tables import Table
+from tables import Table, show
 
 import polycast as pc
 
 COUNTS = (1, 10)
+GOALS = {1: 0.13, 10: 0.16}  # of the events per second of a queue and a thread by hand
+HANGING = 45  # callbacks that do not return
+LONGEST_DELAY = 0.050  # seconds by which they may delay an unrelated subscriber
 AT_ONCE = 2_000  # events published before the publisher waits: well below the queue's 10,000
 IN_A_ROW = 25  # events that one way delivers, one at a time, before the next way has its turn
 
@@ -146,13 +153,18 @@ def pyventus_threads(subscribers: int) -> Iterator[Line]:
         yield Line(lambda: emit(TALK), countdown)
 
 
+POOL, COROUTINES, BY_HAND = (
+    "polycast, pool",
+    "polycast, async callbacks",
+    "by hand: queue and thread",
+)
 LINES: dict[str, Callable[[int], Any]] = {
-    "polycast, pool": lambda count: polycast_line(count, coroutines=False),
+    POOL: lambda count: polycast_line(count, coroutines=False),
     "polycast, pool, history=1000": lambda count: polycast_line(
         count, coroutines=False, history=1000
     ),
-    "polycast, async callbacks": lambda count: polycast_line(count, coroutines=True),
-    "by hand: queue and thread": thread_line,
+    COROUTINES: lambda count: polycast_line(count, coroutines=True),
+    BY_HAND: thread_line,
     "by hand: ThreadPoolExecutor": executor_line,
     "pyventus, ThreadPoolExecutor": pyventus_threads,
 }
@@ -225,16 +237,25 @@ class Latency:
     handled: list[float]
 
 
-Results = dict[int, tuple[Samples, dict[str, Latency]]]
+Measured = tuple[Samples, dict[str, Latency]]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """By number of subscribers; and how long others wait while callbacks hang."""
+
+    by_count: dict[int, Measured]
+    delays: list[float]
 
 
 def measure(effort: Effort, report: Callable[[str], None]) -> Results:
     """Throughput of all ways, and latency of those that have a thread of their own."""
-    results: Results = {}
+    by_count: dict[int, Measured] = {}
     for count in COUNTS:
         report(f"queued delivery to {count}")
-        results[count] = apart(_measured, count, effort)
-    return results
+        by_count[count] = apart(_measured, count, effort)
+    report("callbacks that hang")
+    return Results(by_count, apart(_delays, 3 if effort.is_quick else 25))
 
 
 def _measured(count: int, effort: Effort) -> tuple[Samples, dict[str, Latency]]:
@@ -267,13 +288,56 @@ def _publish_one(line: Line, latency: Latency) -> None:
     latency.returned.append(returned - start)
 
 
+def _delays(turns: int) -> list[float]:
+    """How long an unrelated subscriber waits, each time just after callbacks began to hang."""
+    return [_delay() for _ in range(turns)]
+
+
+def _delay() -> float:
+    go_on, handled = threading.Event(), threading.Event()
+    with pc.Bus() as bus:
+        for _ in range(HANGING):
+            bus.subscribe(Talk, lambda _: go_on.wait())
+        bus.subscribe(str, lambda _: handled.set(), topic="/unrelated")
+        bus.publish(TALK)
+        start = wall_time()
+        bus.publish("hello", topic="/unrelated")
+        if not handled.wait(60):
+            raise TimeoutError("an unrelated subscriber got nothing")
+        delay = wall_time() - start
+        go_on.set()
+    return delay
+
+
 def tables(results: Results) -> list[Table]:
-    """One table for each number of subscribers."""
-    return [_table(count, *found) for count, found in results.items()]
+    """One table for each number of subscribers, and the goals."""
+    shown = [_table(count, *found) for count, found in results.by_count.items()]
+    return [*shown, goals(results)]
+
+
+def goals(results: Results) -> Table:
+    """Whether each goal is met."""
+    rows = []
+    for count, (samples, _) in results.by_count.items():
+        for way in (POOL, COROUTINES):
+            ratio, goal = samples[BY_HAND].over(samples[way]), GOALS[count]
+            what = f"{way}, {count} subscriber{'s' * (count > 1)}: rate over {BY_HAND}"
+            rows.append((what, f"at least {goal:g}", str(ratio), _verdict(ratio.median >= goal)))
+    ordered = sorted(results.delays)
+    worst = ordered[int(0.9 * (len(ordered) - 1))]
+    measured = f"{duration(statistics.median(ordered))}; 90 % below {duration(worst)}"
+    what = f"delay of an unrelated subscriber while {HANGING} callbacks hang"
+    goal_met = _verdict(worst < LONGEST_DELAY)
+    rows.append((what, f"less than {duration(LONGEST_DELAY)}", measured, goal_met))
+    return Table("Goals of queued delivery", ("what", "goal", "measured", "verdict"), rows)
+
+
+def _verdict(is_met: bool) -> str:
+    return "met" if is_met else "not met"
 
 
 def _table(count: int, samples: Samples, latencies: dict[str, Latency]) -> Table:
-    ours = samples["polycast, pool"]
+    ours = samples[POOL]
     rows = []
     for name, sample in samples.items():
         latency = latencies.get(name)
@@ -310,17 +374,32 @@ def _latency_cells(latency: Latency) -> tuple[str, str, str]:
 def plain(results: Results) -> list[dict[str, object]]:
     """For the file of results."""
     return [
-        {
-            "subscribers": count,
-            "seconds": {name: list(each.times) for name, each in samples.items()},
-            "latency": {
-                name: {
-                    "returned": statistics.median(each.returned),
-                    "handled": statistics.median(each.handled),
-                    "handled_99": statistics.quantiles(each.handled, n=100)[98],
-                }
-                for name, each in latencies.items()
-            },
-        }
-        for count, (samples, latencies) in results.items()
+        {"hanging": HANGING, "delays": results.delays},
+        *(
+            {
+                "subscribers": count,
+                "seconds": {name: list(each.times) for name, each in samples.items()},
+                "latency": {
+                    name: {
+                        "returned": statistics.median(each.returned),
+                        "handled": statistics.median(each.handled),
+                        "handled_99": statistics.quantiles(each.handled, n=100)[98],
+                    }
+                    for name, each in latencies.items()
+                },
+            }
+            for count, (samples, latencies) in results.by_count.items()
+        ),
     ]
+
+
+def main() -> None:
+    """Measure and show; nothing is written."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="try it out")
+    effort = QUICK if parser.parse_args().quick else Effort()
+    show(tables(measure(effort, lambda _: None)))
+
+
+if __name__ == "__main__":
+    main()

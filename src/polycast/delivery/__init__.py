@@ -10,6 +10,7 @@ from polycast.delivery.distributed_group import GroupClaims, distributed_group
 from polycast.delivery.event_loop import LoopThread
 from polycast.delivery.executor import Pool
 from polycast.delivery.high_water_mark import first_limit
+from polycast.delivery.lease import Lease
 from polycast.delivery.mailbox import Mailbox
 from polycast.delivery.services import Services
 from polycast.delivery.timers import Timer, Timers
@@ -25,6 +26,7 @@ __all__ = [
     "DurableCursor",
     "GroupClaims",
     "InlineConsumer",
+    "Lease",
     "LoopThread",
     "Mailbox",
     "Pool",

@@ -9,6 +9,7 @@ from polycast.locks import LATEST
 
 if TYPE_CHECKING:
     import threading
+    from collections import deque
     from collections.abc import Iterable
 
     from polycast.config import Settings
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from polycast.metrics import Counts
     from polycast.stores import Entry
 
-__all__ = ["BoundedQueue"]
+__all__ = ["BoundedQueue", "Candidacy"]
+
+Candidacy = tuple["Entry", object]
+"""An entry, and which members of a group want it."""
 
 
 class BoundedQueue:
@@ -30,8 +34,18 @@ class BoundedQueue:
     """
 
     __slots__ = (
-        *("_changed", "_counts", "_cursor", "_services", "backlog", "behind", "delayed"),
-        *("discarded", "ended", "fast", "held", "lock", "paused", "publishers", "reserved"),
+        *("_changed", "_counts", "_cursor", "_services", "backlog", "behind", "candidates"),
+        *(
+            "delayed",
+            "discarded",
+            "ended",
+            "fast",
+            "held",
+            "lock",
+            "paused",
+            "publishers",
+            "reserved",
+        ),
         *("settings", "stopped_at", "waits_for"),
     )
 
@@ -45,6 +59,7 @@ class BoundedQueue:
         self.backlog = Backlog(ordered=settings.level.order != "none", lifo=settings.pull == "lifo")
         self.fast: FastPath | None = None  # made when it is first opened
         self.delayed: dict[Attempt, None] = {}  # waiting for redelivery
+        self.candidates: deque[Candidacy] | None = None  # of a group: what is to be claimed first
         self.discarded: list[Attempt] = []  # dropped, and freed when no lock is held
         self.publishers: dict[str, None] = {}  # whose events have come
         self.reserved = 0
@@ -103,6 +118,8 @@ class BoundedQueue:
 
     def room(self) -> int:
         """How many more fit."""
+        if self.candidates is not None:
+            return self.settings.queue - len(self.candidates)
         return self.settings.queue - self.backlog.bounded - len(self.delayed)
 
     def make_room(self, entry: Entry) -> bool:

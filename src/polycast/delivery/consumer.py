@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from polycast.delivery.executor import Pool
+    from polycast.delivery.lease import Lease
     from polycast.delivery.mailbox import Mailbox
     from polycast.delivery.queue import Attempt
-    from polycast.delivery.timers import Timer
     from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
     from polycast.stores import Entry
@@ -64,7 +64,7 @@ class Consumer:
 
     __slots__ = (
         *("__weakref__", "busy", "callback", "detached", "ended", "entry", "idle_since"),
-        *("in_flight", "interest", "launched", "lease", "lease_until", "mailbox", "manual"),
+        *("in_flight", "interest", "launched", "lease", "mailbox", "manual"),
         *("paused", "registry", "started"),
     )
 
@@ -80,7 +80,7 @@ class Consumer:
         self.mailbox, self.callback = mailbox, callback
         self.interest, self.manual = interest, manual
         self.registry: Registry | None = None  # has what subscribe() returned
-        self.busy = False  # it has a attempt
+        self.busy = False  # it has an attempt
         self.entry: Entry | None = None  # what it has taken from the fast path
         self.launched: Attempt | None = None  # the same, once an account of it is kept
         self.started: float | None = None  # since when it has been in its callback
@@ -88,8 +88,7 @@ class Consumer:
         self.ended: SubscriptionEndedError | None = None
         self.in_flight = 0
         self.idle_since = next(_turns)
-        self.lease: Timer | None = None  # as a member of a group; else the mailbox has it
-        self.lease_until: float | None = None
+        self.lease: Lease | None = None  # as a member of a group; else the mailbox has it
 
     @property
     def title(self) -> str:
@@ -102,8 +101,7 @@ class Consumer:
 
     def is_away(self) -> bool:
         """Whether it must not be called back."""
-        until = self.lease_until
-        is_over = until is not None and self.mailbox.services.clock.monotonic() >= until
+        is_over = self.lease is not None and self.lease.is_over()
         return self.paused or self.detached or self.ended is not None or is_over
 
     def lost(self) -> Attempt | None:
@@ -192,8 +190,7 @@ class Puller(Consumer):
                 return attempt
             settlement.launch(self, attempt)
             attempt.begun = True
-        begins = mailbox.cursor.begin(attempt) or mailbox.worker.postpone(attempt)
-        return attempt if begins else None
+        return attempt if settlement.begin(attempt) else None
 
     def purge(self) -> None:
         """Throw away what waits."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.config import Clock, Settings
-    from polycast.delivery.bounded_queue import BoundedQueue
+    from polycast.delivery.bounded_queue import BoundedQueue, Candidacy
     from polycast.delivery.consumer import Consumer
     from polycast.delivery.queue import Attempt
     from polycast.delivery.services import Services
@@ -55,7 +55,7 @@ class Wishes:
     """What members would have."""
 
     offers: list[Offer]
-    candidates: list[tuple[Entry, object]]
+    candidates: list[Candidacy]
     room: int
     beyond: int
     passes: int  # how often something had been passed on by then
@@ -150,7 +150,8 @@ class GroupClaims:
         self._queue, self._settlement = mailbox.queue, mailbox.settlement
         self._services = mailbox.services
         self._store, self._bus, self._position = store, bus, position
-        self.candidates: deque[tuple[Entry, object]] = deque()
+        self.candidates: deque[Candidacy] = deque()
+        mailbox.queue.candidates = self.candidates
         self.released = ReleasedEvents(mailbox.queue, mailbox.services.clock, bus)
         self.floor = floor  # where it joined: before it, others have seen to everything
         self.joined = bus()  # as which bus
@@ -162,10 +163,6 @@ class GroupClaims:
         self._looking_after = False  # whether a timer runs for what waits
         self.others = False  # whether there are members elsewhere
         self._handovers = 0  # how often something was passed on after a failure
-
-    def room(self) -> int:
-        """How many more candidates it takes."""
-        return self._queue.settings.queue - len(self.candidates)
 
     def looked(self, *, past: Container[int] = ()) -> int:
         """Before this position everything wanted has been claimed, here or elsewhere."""
@@ -238,7 +235,9 @@ class GroupClaims:
             for offer in offers:
                 if self.released.offers.get(offer[0].position) is offer:
                     del self.released.offers[offer[0].position]
-            self.candidates = deque(c for c in self.candidates if c[0].position not in passed)
+            left = [c for c in self.candidates if c[0].position not in passed]
+            self.candidates.clear()
+            self.candidates.extend(left)
 
     def has_takers(self, takers: object) -> bool:
         """Whether somebody who wanted it is still here."""

@@ -22,7 +22,7 @@ __all__ = ["Job", "Pool"]
 CORE = 4  # threads kept
 MOST = 1_000  # threads at most, if callbacks are slow; those that are stuck do not count
 _log = log_of("polycast")
-TICK = 0.02  # seconds without progress after which more threads are started
+TICK = 0.01  # seconds without progress after which more threads are started
 BURST = 64  # threads started at once, one for each job that waits
 
 

@@ -104,10 +104,19 @@ class ClaimCursor(StoreCursor):
     def _leave(self, tx: Transaction, *, durably: bool) -> None:
         with self.lock:
             left = list(self._claims.values())
-            freed = [_freed(each, self._tries_of(each), 0.0) for each in left]
+            tries = self._attempts
+            freed = [
+                _freed(claim, tries.get(claim.position, claim.attempts - 1), 0.0) for claim in left
+            ]
+
+        def forget() -> None:
+            with self.lock:
+                for claim in left:
+                    self._claims.pop(claim.position, None)
+
         settle(tx, SettleRequest(self.name, freed))
         self.save(tx)
-        tx.after(lambda: self._left(left))
+        tx.after(forget)
         bus, kept = self._bus(), tx.subscription(self.name)
         if kept is None:
             return
@@ -134,15 +143,6 @@ class ClaimCursor(StoreCursor):
             return
         flights = {each.position: each for each in tx.flights_at(self.name, positions)}
         tx.bury([each for each in self.unclaimed if _is_left(each, kept, flights)])
-
-    def _tries_of(self, claim: Flight) -> int:
-        return self._attempts.get(claim.position, claim.attempts - 1)
-
-    def _left(self, claims: list[Flight]) -> None:
-        """They are for others."""
-        with self.lock:
-            for each in claims:
-                self._claims.pop(each.position, None)
 
     def pass_on(self, attempt: Attempt, due: float) -> None:
         """Somebody else may try it, not before some time."""

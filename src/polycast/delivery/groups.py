@@ -179,10 +179,6 @@ class GroupMembers:
             return list(self.members)
         return wanting
 
-    def is_untried(self, attempt: Attempt) -> bool:
-        """Whether some member that wants it has not had it."""
-        return any(member not in attempt.tried for member in self.wanting(attempt))
-
     def _choose(self, attempt: Attempt) -> Consumer | None:
         """Least in flight, then longest idle; one who has failed with it only if all have."""
         wanting = self.wanting(attempt)
@@ -198,7 +194,7 @@ class GroupMembers:
 
     def retry_delay(self, attempt: Attempt, error: BaseException, usual: float) -> float | None:
         """Somebody else can try at once; only if all have failed is there a wait."""
-        untried = self.is_untried(attempt)
+        untried = any(member not in attempt.tried for member in self.wanting(attempt))
         is_asked = isinstance(error, Nack) and error.delay is not None
         if is_asked:
             delay = usual

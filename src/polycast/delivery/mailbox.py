@@ -146,34 +146,31 @@ class Mailbox:
         if is_first and self.direct is not None:
             self.services.rewrite(self)
 
-    def put(self, entry: Entry, verdict: object) -> None:
-        """Take an entry. The dispatcher's order lock is held, so this is log order."""
+    def put(self, entry: Entry, verdict: object) -> bool:
+        """Take an entry; return True if its consumer needs no wake() to find it.
+
+        The dispatcher's order lock is held, so this is log order.
+        """
         fast = self.queue.fast
         if (
             fast is not None
-            and fast.consumer is not None
+            and (consumer := fast.consumer) is not None
             and entry.own is None
             and entry.expires is None
             and not entry.priority
             and len(fast.arrivals) < fast.bound
         ):
             fast.arrivals.append(entry)
-            return
+            # Who is busy looks again when it has finished.
+            return consumer.busy and (consumer.is_lost is None or not consumer.is_lost())
         with self.queue.lock:
             self.settlement.close_fast_path()
             if self.queue.takes(entry):
                 self.state.admit(entry, verdict)
+        return False
 
     def wake(self) -> None:
         """Go on with what was put."""
-        fast = self.queue.fast
-        consumer = None if fast is None else fast.consumer
-        if (
-            consumer is not None
-            and consumer.busy
-            and (consumer.is_lost is None or not consumer.is_lost())
-        ):
-            return  # it looks again when it has finished
         if self.queue.discarded:
             self.queue.discarded.clear()
         if isinstance(self.queue.ended, CutOffError):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Settlement"]
 
+STORE_RETRY = 1.0  # seconds after which what could not be begun is tried again
 _tokens = itertools.count(1)
 
 
@@ -52,12 +53,13 @@ class Settlement:
 
     # -- into flight -------------------------------------------------------------------------------
 
-    def admit(self, entry: Entry, members: tuple[object, ...]) -> None:
+    def admit(self, entry: Entry, verdict: object) -> None:
         """Queue an entry; one that cannot be decoded is a dead letter."""
-        attempt = Attempt(entry, members)
-        if isinstance(entry.event, Undecodable):
-            self.bury(attempt, entry.event.error)
-        else:
+        if self._queue.candidates is not None:
+            self._queue.candidates.append((entry, verdict))
+            return
+        attempt = Attempt(entry, verdict if isinstance(verdict, tuple) else ())
+        if not self.is_hopeless(attempt, is_last=False):
             self._queue.append(attempt)
 
     def launch(self, consumer: Consumer, attempt: Attempt) -> None:
@@ -146,6 +148,16 @@ class Settlement:
         """Count it as lost."""
         self._counts.dropped += 1
         self.cursor.done(attempt)
+
+    def begin(self, attempt: Attempt) -> bool:
+        """Tell the cursor that an attempt begins; False if it has to wait for the store."""
+        if self.cursor.begin(attempt):
+            return True
+        with self._queue.locked():
+            if self.land(attempt.token) is not None:
+                attempt.begun = False
+                self.postpone(attempt.following(), STORE_RETRY)
+        return False
 
     def redeliver(self, attempt: Attempt, delay: float) -> None:
         """Queue an attempt after a delay, and keep account of that."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.lease import Lease
-from polycast.errors import CutOffError, LeaseExpiredError, TakenOverError
+from polycast.errors import CutOffError, LeaseExpiredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,25 +41,13 @@ class SubscriptionState:
     def admit(self, entry: Entry, verdict: object) -> None:
         """Queue an entry, if there is room or the overflow policy makes some."""
         queue = self._queue
-        if self.room() <= 0:
+        if queue.room() <= 0:
             if queue.settings.overflow == "cut_off":  # it goes to the dead letters with the others
                 detail = f"queue={queue.settings.queue}"
                 queue.ended = CutOffError(self._mailbox.title, detail=detail)
             elif not queue.make_room(entry):
                 return
-        self._keep(entry, verdict)
-
-    def _keep(self, entry: Entry, verdict: object) -> None:
-        claims = self._mailbox.claims
-        if claims is not None:
-            claims.candidates.append((entry, verdict))
-        else:
-            self._settlement.admit(entry, verdict if isinstance(verdict, tuple) else ())
-
-    def room(self) -> int:
-        """How many more entries fit."""
-        claims = self._mailbox.claims
-        return self._queue.room() if claims is None else claims.room()
+        self._settlement.admit(entry, verdict)
 
     def catch_up(self, entries: Iterable[tuple[Entry, object]], upto: int, live: int) -> None:
         """Take what was read from the log; from `live` on it is brought by others again."""
@@ -68,7 +56,7 @@ class SubscriptionState:
             if queue.ended is not None or queue.behind is None or queue.stopped_at is not None:
                 return
             for entry, verdict in entries:
-                self._keep(entry, verdict)
+                self._settlement.admit(entry, verdict)
             queue.caught_up(upto, live)
 
     def prefill(self, entries: Iterable[tuple[Entry, object]]) -> None:
@@ -156,16 +144,12 @@ class SubscriptionState:
             if consumer.started is None:
                 self._settlement.requeue_of(consumer)
 
-    def pause(self) -> None:
-        """Hand out nothing until resume()."""
+    def pause(self, *, winding_down: bool = False) -> None:
+        """Hand out nothing until resume(); what a callback has begun may still be finished."""
         with self._queue.locked():
             self._queue.paused = True
+            self.winding_down = winding_down
         self.refresh()
-
-    def wind_down(self) -> None:
-        """Begin nothing more; what is in the hands of a callback may still be finished."""
-        self.winding_down = True
-        self.pause()
 
     def resume(self) -> None:
         """Go on."""
@@ -178,13 +162,6 @@ class SubscriptionState:
         with self._queue.locked():
             self.lease.renew(seconds)
         self.refresh()
-
-    def supersede(self) -> None:
-        """Call nobody back any more: another subscription takes over what is not handled."""
-        with self._queue.locked():
-            self._settlement.close_fast_path()
-            for consumer in self._mailbox.members.consumers():
-                consumer.ended = TakenOverError(self._mailbox.title)
 
     def _lapse(self) -> None:
         self.end(LeaseExpiredError(self._mailbox.title))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED
 from polycast.delivery.queue import ARRIVALS, Attempt, FastPath
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["DeliveryWorker", "Handout"]
 
 Handout = tuple["Consumer", Attempt]
-STORE_RETRY = 1.0  # seconds after which what could not be begun is tried again
 
 
 class DeliveryWorker:
@@ -196,7 +195,7 @@ class DeliveryWorker:
             with queue.locked():
                 if not self._still_begins(consumer, attempt):
                     return False
-        return self._settlement.cursor.begin(attempt) or self.postpone(attempt)
+        return self._settlement.begin(attempt)
 
     def _still_begins(self, consumer: Consumer, attempt: Attempt) -> bool:
         queue, settlement = self._queue, self._settlement
@@ -214,14 +213,6 @@ class DeliveryWorker:
             return False
         attempt.begun = True
         return True
-
-    def postpone(self, attempt: Attempt) -> Literal[False]:
-        """Try again later: it must not begin before the store can be told."""
-        with self._queue.locked():
-            if self._settlement.land(attempt.token) is not None:
-                attempt.begun = False
-                self._settlement.postpone(attempt.following(), STORE_RETRY)
-        return False
 
     def settle(
         self, action: str, token: int, outcome: BaseException | None, *, confirm: bool = True

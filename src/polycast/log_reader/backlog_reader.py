@@ -53,7 +53,7 @@ class BacklogReader:
                 return False
             del self.lagging[mailbox]
         start, route = mailbox.queue.behind, mailbox.route
-        room = min(mailbox.state.room(), PAGE_RECORDS)
+        room = min(mailbox.queue.room(), PAGE_RECORDS)
         if start is None or mailbox.ended is not None:
             self._selection.forget(mailbox)
         elif room > 0:
@@ -67,7 +67,7 @@ class BacklogReader:
                 mailbox.wake()
             if mailbox.queue.behind is None:
                 self._selection.forget(mailbox)
-            elif mailbox.state.room() > 0:
+            elif mailbox.queue.room() > 0:
                 self.add(mailbox)
         with self._lock:
             return bool(self.lagging)

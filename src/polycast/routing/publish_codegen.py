@@ -222,20 +222,21 @@ def _ordered_part(shape: RouteShape) -> Iterator[str]:
     if shape.logged:
         yield "  append(entry)"
     if shape.many_queued:
-        yield "  for box, hit in hits: box.put(entry, hit)"
+        yield "  idle = []"
+        yield "  for box, hit in hits:"
+        yield "   if not box.put(entry, hit): idle.append(box)"
     for number, filtered in enumerate(shape.queued):
         guard, hit = (
-            (f"if hit_{number} is not None: ", f"hit_{number}") if filtered else ("", "True")
+            (f"hit_{number} is not None and ", f"hit_{number}") if filtered else ("", "True")
         )
-        yield f"  {guard}box_{number}.put(entry, {hit})"
+        yield f"  idle_{number} = {guard}not box_{number}.put(entry, {hit})"
     yield "if not here:"
     yield " mine = False"
     yield " return again(event)"
     if shape.many_queued:
-        yield "for box, hit in hits: box.wake()"
-    for number, filtered in enumerate(shape.queued):
-        guard = f"if hit_{number} is not None: " if filtered else ""
-        yield f"{guard}box_{number}.wake()"
+        yield "for box in idle: box.wake()"
+    for number in range(len(shape.queued)):
+        yield f"if idle_{number}: box_{number}.wake()"
 
 
 def _about(shape: RouteShape) -> str:

@@ -54,8 +54,8 @@ class Target(Protocol):
     def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
         """The filter for events of a class on a topic."""
 
-    def put(self, entry: Entry, verdict: object) -> None:
-        """Take an entry; called in log order, under the order lock."""
+    def put(self, entry: Entry, verdict: object) -> bool | None:
+        """Take an entry, in log order, under the order lock; True if it needs no wake()."""
 
     def wake(self) -> None:
         """Go on with what was put."""

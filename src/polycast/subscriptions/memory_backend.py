@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polycast.delivery import Mailbox
-from polycast.errors import BadOptionError, HistoryGoneError
+from polycast.errors import BadOptionError, HistoryGoneError, TakenOverError
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -53,7 +53,9 @@ class MemoryBackend:
         mailbox = Mailbox(name, interest, request.settings, self._services)
         before = self._mailboxes.durable(interest.durable)
         if before is not None:
-            before.state.supersede()
+            before.state.pause()
+            for consumer in before.members.consumers():
+                consumer.ended = TakenOverError(before.title)
             mailbox.state.succeeds = before
             mailbox.queue.held = True
         self._mailboxes.add(mailbox)

@@ -336,7 +336,7 @@ class StoreBackend:
         self._heartbeat.look_at_clock()
         for mailbox in self._mailboxes:
             if mailbox.interest.durable is not None:
-                mailbox.state.wind_down()
+                mailbox.state.pause(winding_down=True)
 
 
 def _locks(mailbox: Mailbox) -> list[Any]:

@@ -14,6 +14,7 @@ from polycast.delivery import (
     CoroutineConsumer,
     DurableCursor,
     InlineConsumer,
+    Lease,
     PoolConsumer,
     Puller,
     StoreCursor,
@@ -263,11 +264,10 @@ class SubscriptionRegistry:
         if consumer.mailbox.interest.group is None:
             consumer.mailbox.state.set_lease(lease)
         else:
-            if consumer.lease is not None:
-                consumer.lease.cancel()
-            consumer.lease_until = self.services.clock.monotonic() + lease
             why = LeaseExpiredError(consumer.title)
-            consumer.lease = self.services.timers.after(lease, lambda: self.cancel(consumer, why))
+            if consumer.lease is None:
+                consumer.lease = Lease(self.services, lambda: self.cancel(consumer, why))
+            consumer.lease.renew(lease)
         self.backend.keep_lease(consumer, lease)
 
 
