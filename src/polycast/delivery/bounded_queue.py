@@ -100,7 +100,7 @@ class BoundedQueue:
     def append(self, attempt: Attempt) -> None:
         """Add the newest."""
         self.backlog.append(attempt)
-        self._cursor.took(attempt)
+        self._cursor.enqueued(attempt)
         self.publishers[attempt.publisher] = None
         if self.settings.pull:
             self.notify()
@@ -111,7 +111,7 @@ class BoundedQueue:
         for attempt in attempts:
             attempt.prior = True
             self.publishers[attempt.publisher] = None
-            self._cursor.took(attempt)
+            self._cursor.enqueued(attempt)
         self.backlog.merge(attempts)
         self.held = False
         self.notify()

@@ -62,11 +62,11 @@ def _wants_delivery(function: Callable[..., Any]) -> bool:
             raise BadCallbackError(
                 function, why=f"it needs the keyword argument {parameter.name!r}"
             )
-    positional = [each for each in parameters if each.kind in _POSITIONAL]
-    needed = [each for each in positional if each.default is each.empty]
-    if not positional and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
+    positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+    needed = [parameter for parameter in positional if parameter.default is parameter.empty]
+    if not positional and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         raise BadCallbackError(function, why="it takes no argument")
     if len(needed) > 2:
-        names = ", ".join(each.name for each in needed)
+        names = ", ".join(parameter.name for parameter in needed)
         raise BadCallbackError(function, why=f"it needs {len(needed)} arguments ({names})")
     return len(needed) == 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.delivery.high_water_mark import Reach
+from polycast.delivery.high_water_mark import HighWaterMark
 from polycast.errors import BrokerRefusedError, NotSettledError, StoreError
 from polycast.plain_text import log_of
 from polycast.stores import Flight, Letter, Mark
@@ -46,7 +46,7 @@ class Cursor:
         del attempt
         return 0
 
-    def took(self, attempt: Attempt) -> None:
+    def enqueued(self, attempt: Attempt) -> None:
         """It waits, or goes on waiting."""
 
     def begin(self, attempt: Attempt) -> bool:
@@ -54,13 +54,13 @@ class Cursor:
         del attempt
         return True
 
-    def abandon(self, attempt: Attempt) -> None:
+    def leave_begun(self, attempt: Attempt) -> None:
         """It is begun, and whoever attaches next has it, too."""
 
     def done(self, attempt: Attempt) -> None:
         """It needs no further attempt."""
 
-    def again(self, attempt: Attempt, delay: float) -> None:
+    def redelivers(self, attempt: Attempt, delay: float) -> None:
         """It failed, and waits for another attempt."""
 
     def buried(self, letter: DeadLetter, letters: DeadLetters) -> None:
@@ -166,7 +166,7 @@ class StoreCursor(Cursor):
         """Save, and let go of the name: whoever attaches next finds all in order."""
         with suppress(Fenced):
             self.save(tx)
-            self._let_go(tx)
+            self._detach(tx)
 
     def remove(self, tx: Transaction) -> None:
         """Save what became dead letters, and forget the rest."""
@@ -174,7 +174,7 @@ class StoreCursor(Cursor):
             self.save(tx)
             tx.remove(self.name)
 
-    def _let_go(self, tx: Transaction) -> None:
+    def _detach(self, tx: Transaction) -> None:
         """It is attached here no more."""
 
     def confirm(self, action: str, attempt: Attempt | None = None) -> None:
@@ -207,7 +207,7 @@ class DurableCursor(StoreCursor):
     ) -> None:
         super().__init__(name, store, clock, fenced)
         self.number, self.doubt = number, doubt
-        self._reach = Reach(cursor)
+        self._high_water = HighWaterMark(cursor)
         self._position = position  # all before it that is wanted has been taken
         self._careful = CAREFUL
         self._wary = doubt if unclean else 0  # before this may be what kills whoever has it
@@ -234,7 +234,7 @@ class DurableCursor(StoreCursor):
         with self.lock:
             return position in self._open or position in self._rows
 
-    def took(self, attempt: Attempt) -> None:
+    def enqueued(self, attempt: Attempt) -> None:
         """It waits: the cursor does not pass it without a note."""
         position = attempt.entry.position
         with self.lock:
@@ -244,19 +244,19 @@ class DurableCursor(StoreCursor):
 
     def begin(self, attempt: Attempt) -> bool:
         """Not before the store knows that it may be; after a holder that has died it is noted."""
-        if self._wary <= attempt.entry.position < self._reach.limit:
+        if self._wary <= attempt.entry.position < self._high_water.limit:
             return not self.fenced
         return self._begin_noted(attempt)
 
     def _begin_noted(self, attempt: Attempt) -> bool:
         position = attempt.entry.position
         with self.lock:
-            self._reach.need(position)
+            self._high_water.need(position)
             if position < self._wary:
                 self._be_careful(attempt)
         with suppress(NotSettledError, StoreError):  # it is not begun, or who calls finds that out
             self.confirm("begin")
-        return position < self._reach.limit and not self.fenced
+        return position < self._high_water.limit and not self.fenced
 
     def _be_careful(self, attempt: Attempt) -> None:
         self._note(attempt, 0.0)
@@ -264,7 +264,7 @@ class DurableCursor(StoreCursor):
         if not self._careful:
             self._wary = 0
 
-    def abandon(self, attempt: Attempt) -> None:
+    def leave_begun(self, attempt: Attempt) -> None:
         """Whoever attaches next is told that it was begun."""
         self._note(attempt, 0.0)
 
@@ -274,7 +274,7 @@ class DurableCursor(StoreCursor):
             self._settled(attempt.entry.position)
         self.save_soon()
 
-    def again(self, attempt: Attempt, delay: float) -> None:
+    def redelivers(self, attempt: Attempt, delay: float) -> None:
         """It is noted, with when it is due."""
         self._note(attempt, self.clock.time() + delay)
         with self.lock:
@@ -333,10 +333,10 @@ class DurableCursor(StoreCursor):
     def release(self, tx: Transaction) -> None:
         """Save, and say goodbye."""
         with self.lock:
-            self._reach.leave()
+            self._high_water.leave()
         super().release(tx)
 
-    def _let_go(self, tx: Transaction) -> None:
+    def _detach(self, tx: Transaction) -> None:
         kept = tx.subscription(self.name)
         if kept is not None:
             tx.save(replace(kept, holder=None))
@@ -345,12 +345,12 @@ class DurableCursor(StoreCursor):
     def _save(self, tx: Transaction) -> None:
         with self.lock:
             cursor, rows = self.cursor()
-            limit = self._reach.next(max(cursor, self._top))
-            changed = [each for at, each in rows.items() if self._rows.get(at) != each]
+            limit = self._high_water.next(max(cursor, self._top))
+            changed = [flight for at, flight in rows.items() if self._rows.get(at) != flight]
             gone = self._rows.keys() - rows.keys()
         if not tx.move(self.name, token=self.number, cursor=cursor):
             raise Fenced
-        if limit != self._reach.limit:
+        if limit != self._high_water.limit:
             tx.fly([Mark(limit, self.doubt).flight(self.name)])
         if changed:
             tx.fly(changed)
@@ -361,7 +361,7 @@ class DurableCursor(StoreCursor):
         def keep() -> None:
             with self.lock:
                 self._rows, self._saved_at = rows, cursor
-                self._reach.limit = limit
+                self._high_water.limit = limit
 
         tx.after(keep)
 

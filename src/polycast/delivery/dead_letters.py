@@ -137,7 +137,7 @@ class DeadLetters(Sequence[DeadLetter]):
         note(self._lock)
         with self._lock:
             before = list(self._letters.items())
-            chosen = {id(each) for each in letters} if letters else None
+            chosen = {id(letter) for letter in letters} if letters else None
             taken = []
             for number, letter in before:
                 # What interrupts this thread may have taken it meanwhile.

@@ -51,8 +51,8 @@ GRACE = 0.1  # seconds in which others may take what failed here, before it is t
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What members would have."""
+class ClaimDemand:
+    """What members want to claim."""
 
     offers: list[Offer]
     candidates: list[Candidacy]
@@ -209,11 +209,11 @@ class GroupClaims:
         self._begin_claiming(to_give=False)
 
     def _begin_claiming(self, *, to_give: bool) -> None:
-        errand = ClaimErrand(self, self._bus(), to_give=to_give)
+        procedure = ClaimProcedure(self, self._bus(), to_give=to_give)
         self._asked_at = self._services.clock.monotonic()
-        self._store.write(errand).add_done_callback(partial(self._claimed, errand))
+        self._store.write(procedure).add_done_callback(partial(self._claimed, procedure))
 
-    def wishes(self, *, to_give: bool) -> Wishes:
+    def demand(self, *, to_give: bool) -> ClaimDemand:
         """What to claim, as of now; nothing that is free, if it is only `to_give` it to others."""
         with self._queue.locked():
             room = MOST if to_give else max(0, self._wanted_now())
@@ -226,7 +226,7 @@ class GroupClaims:
             beyond = after[0][0].position if after else self._position()
             self._asked_for = {entry.position: entry for entry, _ in candidates}
             self._asked_for |= {offer[1].position: offer[1] for offer in offers}
-            return Wishes(offers, candidates, room, beyond, self._handovers)
+            return ClaimDemand(offers, candidates, room, beyond, self._handovers)
 
     def looked_at(self, offers: list[Offer], passed: set[int], *, others: bool) -> None:
         """These are claimed here or elsewhere, or need not be."""
@@ -245,9 +245,9 @@ class GroupClaims:
             return True
         return any(taker in self._members.members for taker in takers)
 
-    def _claimed(self, errand: ClaimErrand, claiming: Future[ClaimResult]) -> None:
+    def _claimed(self, procedure: ClaimProcedure, claiming: Future[ClaimResult]) -> None:
         error = claiming.exception()
-        claimed = NOTHING if error is not None else errand.claimed(claiming.result())
+        claimed = NOTHING if error is not None else procedure.claimed(claiming.result())
         if error is not None and not isinstance(error, StoreError):
             _log.error("claiming for %s failed", self.mailbox.name, exc_info=error)
         with self._queue.locked():
@@ -372,10 +372,10 @@ class GroupClaims:
         return not self._claiming and (waits or nothing)
 
 
-class ClaimErrand(StoredProcedure[ClaimResult]):
+class ClaimProcedure(StoredProcedure[ClaimResult]):
     """Claims for the members of a group in this process, in one transaction of the store."""
 
-    _wishes: Wishes
+    _demand: ClaimDemand
     _unwanted: set[int]
     _count: int
 
@@ -385,8 +385,8 @@ class ClaimErrand(StoredProcedure[ClaimResult]):
     def asked(self) -> ClaimRequest:
         """What is wanted as of now, and what became of earlier claims."""
         group = self._group
-        self._wishes = wishes = group.wishes(to_give=self._to_give)
-        takers = [(entry, group.has_takers(verdict)) for entry, verdict in wishes.candidates]
+        self._demand = demand = group.demand(to_give=self._to_give)
+        takers = [(entry, group.has_takers(verdict)) for entry, verdict in demand.candidates]
         self._unwanted = {entry.position for entry, has_takers in takers if not has_takers}
         settled = group.cursor.unsaved()
         self._count = len(settled)
@@ -394,16 +394,16 @@ class ClaimErrand(StoredProcedure[ClaimResult]):
             group.mailbox.name,
             self._bus,
             group.mailbox.queue.settings.level.order,
-            wishes.room,
+            demand.room,
             settled,
-            [offer[0] for offer in wishes.offers],
+            [offer[0] for offer in demand.offers],
             group.cursor.has_tried(),
             [
                 Candidate(entry.position, entry.identity.publisher)
                 for entry, has_takers in takers
                 if has_takers
             ],
-            wishes.beyond,
+            demand.beyond,
             group.floor,
         )
 
@@ -416,15 +416,15 @@ class ClaimErrand(StoredProcedure[ClaimResult]):
         if reply.is_member:
             self._group.cursor.saved(self._count, reply.stale)
             passed = self._unwanted.union(reply.passed)
-            self._group.looked_at(self._wishes.offers, passed, others=reply.others)
+            self._group.looked_at(self._demand.offers, passed, others=reply.others)
 
     def claimed(self, reply: ClaimResult) -> Claimed:
         """What was claimed, with the events."""
-        wanted = {entry.position: (entry, verdict) for entry, verdict in self._wishes.candidates}
-        wanted.update({each[1].position: each[1:] for each in self._wishes.offers})
+        wanted = {entry.position: (entry, verdict) for entry, verdict in self._demand.candidates}
+        wanted.update({offer[1].position: offer[1:] for offer in self._demand.offers})
         got = [(flight, *wanted[flight.position]) for flight in reply.got]
         moved = bool(got or reply.passed or (reply.is_member and self._unwanted))
-        return Claimed(got, moved, self._wishes.passes)
+        return Claimed(got, moved, self._demand.passes)
 
 
 def distributed_group(

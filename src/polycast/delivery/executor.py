@@ -93,7 +93,10 @@ class Pool:
         it before it tells that it has begun.
         """
         with self._lock:
-            if self._closed or sum(not each.is_replaced() for each in self._workers) >= self._most:
+            if (
+                self._closed
+                or sum(not worker.is_replaced() for worker in self._workers) >= self._most
+            ):
                 return
             worker = _Worker()
             name = f"polycast-{next(self._started)}"

@@ -72,17 +72,17 @@ class ClaimCursor(StoreCursor):
     def has_tried(self) -> bool:
         """Whether one that has been tried before is claimed here."""
         with self.lock:
-            return any(each.attempts > 1 for each in self._claims.values())
+            return any(claim.attempts > 1 for claim in self._claims.values())
 
-    def again(self, attempt: Attempt, delay: float) -> None:
+    def redelivers(self, attempt: Attempt, delay: float) -> None:
         """It is tried again here; whoever has it next should know how often it was."""
         del delay
         with self.lock:
             self._attempts[attempt.entry.position] = attempt.count
 
-    def abandon(self, attempt: Attempt) -> None:
+    def leave_begun(self, attempt: Attempt) -> None:
         """Whoever has it next should know that it was begun."""
-        self.again(attempt, 0.0)
+        self.redelivers(attempt, 0.0)
 
     def done(self, attempt: Attempt) -> None:
         """Nobody needs to have it any more."""
@@ -121,9 +121,10 @@ class ClaimCursor(StoreCursor):
         if kept is None:
             return
         # What was claimed a moment ago, and is not known here yet.
-        rest = [each for each in tx.flights(self.name) if each.holder == bus]
+        rest = [flight for flight in tx.flights(self.name) if flight.holder == bus]
         settle(
-            tx, SettleRequest(self.name, [_freed(each, each.attempts - 1, 0.0) for each in rest])
+            tx,
+            SettleRequest(self.name, [_freed(flight, flight.attempts - 1, 0.0) for flight in rest]),
         )
         members = tx.members(self.name)
         if any(member.bus == bus for member in members):
@@ -138,11 +139,11 @@ class ClaimCursor(StoreCursor):
 
     def _bury_unclaimed(self, tx: Transaction) -> None:
         """Of what is left if the last member is cut off, what nobody has handled."""
-        kept, positions = tx.subscription(self.name), [each.position for each in self.unclaimed]
+        kept, positions = tx.subscription(self.name), [letter.position for letter in self.unclaimed]
         if kept is None or not positions:
             return
-        flights = {each.position: each for each in tx.flights_at(self.name, positions)}
-        tx.bury([each for each in self.unclaimed if _is_left(each, kept, flights)])
+        flights = {flight.position: flight for flight in tx.flights_at(self.name, positions)}
+        tx.bury([letter for letter in self.unclaimed if _is_left(letter, kept, flights)])
 
     def pass_on(self, attempt: Attempt, due: float) -> None:
         """Somebody else may try it, not before some time."""
@@ -167,7 +168,7 @@ class ClaimCursor(StoreCursor):
     def lost(self) -> None:
         """This bus had counted as dead, so that all it had claimed is free."""
         with self.lock:
-            self._stale.update((each.position, each.token) for each in self._claims.values())
+            self._stale.update((claim.position, claim.token) for claim in self._claims.values())
             self._claims = {}
 
     def unsaved(self) -> list[SettledClaim]:
@@ -182,10 +183,10 @@ class ClaimCursor(StoreCursor):
             self._stale.update(stale)
 
     def _saving_work(self) -> Callable[[Transaction], object]:
-        return Saving(self)
+        return SettleProcedure(self)
 
     def _save(self, tx: Transaction) -> None:
-        Saving(self)(tx)
+        SettleProcedure(self)(tx)
 
     def confirm(self, action: str, attempt: Attempt | None = None) -> None:
         """Wait until it is on disk; refuse if it was somebody else's by then."""
@@ -197,7 +198,7 @@ class ClaimCursor(StoreCursor):
             raise NotSettledError(action, why=why)
 
 
-class Saving(StoredProcedure[Stale]):
+class SettleProcedure(StoredProcedure[Stale]):
     """Tells the store what became of claims, all that is known when it is asked."""
 
     can_wait = True  # who claims tells it, too

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Reach", "first_limit"]
+__all__ = ["HighWaterMark", "first_limit"]
 
 LEAST = 64  # positions, at least, that are written ahead
 AHEAD = 8  # how many times as far as the last save took it
 MOST = 1 << 20
 
 
-class Reach:
+class HighWaterMark:
     """Nothing from `limit` on is begun. It moves on with what is saved anyway, before it is met.
 
     Its keeper's lock guards all but `limit`.

@@ -135,7 +135,7 @@ def fly_once_more(tx: Transaction, name: str, events: Sequence[tuple[int, str]])
     if kept is None:
         return 0
     place, oldest = place_of(tx, kept), tx.oldest()
-    again = [each for each in events if each[0] >= oldest and place.fate(each[0]) == "goes"]
+    again = [event for event in events if event[0] >= oldest and place.fate(event[0]) == "goes"]
     if again:
         announce(tx, name)
         token = tx.revision() + 1  # higher than that of anybody who had claimed one

@@ -161,7 +161,7 @@ class Settlement:
 
     def redeliver(self, attempt: Attempt, delay: float) -> None:
         """Queue an attempt after a delay, and keep account of that."""
-        self.cursor.again(attempt, delay)
+        self.cursor.redelivers(attempt, delay)
         self.postpone(attempt, delay)
 
     def postpone(self, attempt: Attempt, delay: float) -> None:
@@ -194,7 +194,7 @@ class Settlement:
             for entry, attempts, delay in flights:
                 attempt = Attempt(entry, count=attempts, prior=True, begun=True)
                 self._queue.publishers[attempt.publisher] = None
-                self.cursor.took(attempt)
+                self.cursor.enqueued(attempt)
                 if self.is_hopeless(attempt, is_last=attempts >= self._queue.settings.attempts):
                     continue
                 if delay > 0:

@@ -174,7 +174,7 @@ class SubscriptionState:
                 self._queue.stopped_at = source.position_of(self._mailbox)
             for attempt in self._settlement.in_flight.values():
                 if attempt.begun:
-                    cursor.abandon(attempt)
+                    cursor.leave_begun(attempt)
 
     def end(self, why: SubscriptionEndedError) -> None:
         """It is over; what waits is let go."""
