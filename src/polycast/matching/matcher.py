@@ -137,10 +137,8 @@ class Matcher(Generic[K]):
     def add(self, key: K, what: str, where: Callable[[Any], object] | None = None) -> None: ...
     @overload
     def add(
-        self, key: K, what: Selector[T], where: Callable[[T], object] | None = None
+        self, key: K, what: type[T] | Selector[T], where: Callable[[T], object] | None = None
     ) -> None: ...
-    @overload
-    def add(self, key: K, what: type[T], where: Callable[[T], object] | None = None) -> None: ...
     @overload
     def add(
         self, key: K, what: TypeForm[T], where: Callable[[T], object] | None = None

@@ -12,6 +12,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
+from polycast.errors.failures import FAILURES
 from polycast.filters.backends.quiet_compilation import compile_quietly
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import language_of
@@ -20,7 +21,7 @@ from polycast.filters.tree.operators import BUILTINS, answered, answering, is_us
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Generated", "generate"]
+__all__ = ["Generated", "SourceWriter", "generate", "passes"]
 
 INLINE = (int, bool, type(None))  # constants whose literal is exactly the value, if short
 
@@ -51,6 +52,14 @@ def generate(node: nodes.Node, *, cls: type | None = None) -> Generated:
     writer = SourceWriter(cls=cls, local=True)
     expression = writer.write(node)
     return Generated(f"def where(event):\n    return {expression}\n", writer.names)
+
+
+def passes(function: Callable[[Any], object], event: Any) -> bool:
+    """Whether a function says yes to an event; one that fails does not."""
+    try:
+        return bool(function(event))
+    except FAILURES:
+        return False
 
 
 class SourceWriter:

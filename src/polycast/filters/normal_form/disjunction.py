@@ -25,6 +25,7 @@ from polycast.filters.normal_form.ordered_domains import (
 )
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
+from polycast.filters.tree.operators import MIRRORED, NEGATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -259,8 +260,8 @@ def _by_comparing(node: nodes.Compare, wanted: bool) -> Asked:  # noqa: FBT001
     [(sign, right)] = node.rest
     if type(right) is nodes.Constant:
         return node.first, _form(sign, right.value, wanted=wanted)
-    if type(node.first) is nodes.Constant and sign in _MIRRORED:
-        return right, _form(_MIRRORED[sign], node.first.value, wanted=wanted)
+    if type(node.first) is nodes.Constant and sign in MIRRORED:
+        return right, _form(MIRRORED[sign], node.first.value, wanted=wanted)
     return node, None
 
 
@@ -271,7 +272,7 @@ def _by_enclosing(node: nodes.Compare, wanted: bool) -> Asked:  # noqa: FBT001
     one, ((sign, term), (other, two)) = node.first, node.rest
     if type(one) is not nodes.Constant or type(two) is not nodes.Constant:
         return node, None
-    if sign not in _NEGATED or other not in _NEGATED or sign[0] != other[0]:
+    if sign not in NEGATED or other not in NEGATED or sign[0] != other[0]:
         return node, None
     first, last = domain_of(one.value), domain_of(two.value)
     if first is None or last is None or first[0] is not last[0] or not first[0].ordered:
@@ -309,9 +310,7 @@ def _choice_form(choice: _Choice, *, wanted: bool) -> Form | None:
     return Points(choice.domain, values) if wanted else Others(choice.domain, values)
 
 
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE = {"==": "!=", "!=": "==", "in": "not in", "not in": "in", "is": "is not", "is not": "is"}
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def _form(sign: str, constant: Any, *, wanted: bool) -> Form | None:
@@ -324,9 +323,9 @@ def _form(sign: str, constant: Any, *, wanted: bool) -> Form | None:
     if wanted:
         return _interval(domain, sign, value)
     if domain.name in ("text", "date"):
-        return _interval(domain, _NEGATED[sign], value)
+        return _interval(domain, NEGATED[sign], value)
     if domain.name in ("number", "big number"):
-        return _interval(domain, _NEGATED[sign], value, unordered_too=True)
+        return _interval(domain, NEGATED[sign], value, unordered_too=True)
     return None
 
 

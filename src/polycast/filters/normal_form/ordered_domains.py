@@ -174,7 +174,7 @@ def _is_number(value: Any) -> bool:
     return type(value) is not decimal.Decimal or not value.is_nan()
 
 
-def _is_comparable(value: Any) -> bool:
+def is_comparable(value: Any) -> bool:
     """A Decimal compares with floats exactly, unless the context traps that."""
     if type(value) is not decimal.Decimal:
         return True
@@ -189,7 +189,7 @@ NUMBERS, BIG_NUMBERS = (
         (int, float, bool, decimal.Decimal),
         fast=(float, int),
         numeric=True,
-        usable=_is_comparable,
+        usable=is_comparable,
     )
     for name in ("number", "big number")
 )

@@ -26,6 +26,10 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "is": operator.is_,
     "is not": operator.is_not,
 }
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The sign of a comparison whose sides are exchanged."""
+NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""The sign of an order that is not to hold."""
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,

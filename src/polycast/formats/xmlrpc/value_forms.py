@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from polycast.typesystem import TypeExpression
 
-__all__ = ["Opaque", "opaque_names"]
 
 DATE = "dateTime.iso8601"
 FILTERABLE = "filterable"

@@ -11,6 +11,7 @@ from polycast.filters.cost.value_kinds import ALL, TEXT
 from polycast.filters.normal_form.ordered_domains import Form, Interval, Others, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import Insight
+from polycast.filters.tree.operators import MIRRORED, NEGATED
 from polycast.filters.tree.untrusted import leads_out
 from polycast.languages.etcl import components as paths
 from polycast.languages.etcl import values
@@ -53,8 +54,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "remainder": values.remainder,
     "fits": fits,
 }
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_OPPOSITE = {**NEGATED, "==": "!=", "!=": "=="}
 _NUMBERS = values.NUMBERS
 
 
@@ -80,10 +80,10 @@ class EtclInsight(Insight):
         sign, (left, right) = COMPARED[node.name], node.arguments
         known = constant_of(right)
         if known is None:
-            sign, left, known = _MIRRORED[sign], right, constant_of(left)
+            sign, left, known = MIRRORED[sign], right, constant_of(left)
         if known is None or constant_of(left) is not None:
             return None
-        form = _form(sign if wanted else _NEGATED[sign], *known, negated=not wanted)
+        form = _form(sign if wanted else _OPPOSITE[sign], *known, negated=not wanted)
         return None if form is None else (left, form)
 
     def written(self, node: nodes.Applied, writer: SourceWriter) -> str | None:

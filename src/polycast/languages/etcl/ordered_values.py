@@ -10,7 +10,13 @@ import decimal
 import enum
 from typing import Any
 
-from polycast.filters.normal_form.ordered_domains import ABSENT, SMALL, Domain, Unindexable
+from polycast.filters.normal_form.ordered_domains import (
+    ABSENT,
+    SMALL,
+    Domain,
+    Unindexable,
+    is_comparable,
+)
 from polycast.filters.tree import nodes
 
 __all__ = ["BOOLEANS", "constant_of"]
@@ -47,13 +53,6 @@ class _Characters(_Strict):
         return chr(int(value)) if whole and value >= 0 else ""  # nothing that is one character
 
 
-def _is_certain(value: Any) -> bool:
-    """A Decimal compares with floats exactly, unless somebody wants to be told, or it is a NaN."""
-    if type(value) is not decimal.Decimal:
-        return True
-    return not decimal.getcontext().traps[decimal.FloatOperation] and not value.is_nan()
-
-
 NUMBERS, BIG_NUMBERS = (
     _Strict(
         name,
@@ -61,7 +60,7 @@ NUMBERS, BIG_NUMBERS = (
         fast=(float, int),
         strange=(decimal.Decimal,),
         numeric=True,
-        usable=_is_certain,
+        usable=is_comparable,
     )
     for name in ("strict number", "strict big number")
 )

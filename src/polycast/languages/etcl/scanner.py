@@ -8,7 +8,7 @@ from typing import NamedTuple, NoReturn
 
 from polycast.errors import FilterSyntaxError, FilterTypeError
 
-__all__ = ["KEYWORDS", "Name", "Scanner"]
+__all__ = ["KEYWORDS", "Name", "Scanner", "quoted", "written_name"]
 
 LANGUAGE = "etcl"
 KEYWORDS = frozenset({"and", "or", "not", "in", "exist", "default", "true", "false"})

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["fits"]
 
 MOST_BITS = 1 << 16  # of a product: a filter makes nothing much bigger than the event
 NUMBERS = frozenset({int, float, bool})

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["ARITHMETIC", "NUMERIC", "TEXTUAL", "number_from", "text_from", "truth_of"]
-
 NAN = float("nan")
 # A double of Python may be written with an exponent; libxml2 reads that, too.
 _NUMBER = re.compile(

@@ -10,7 +10,7 @@ from polycast.filters.cost.call_costs import BYTE, FunctionCost
 from polycast.filters.cost.value_kinds import TEXT
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import Insight
-from polycast.formats.xmlrpc.value_forms import MISSING, is_seen
+from polycast.formats.xmlrpc.value_forms import MISSING, SCALARS, is_seen
 from polycast.languages.xpath.costs import grows
 from polycast.languages.xpath.parser import parse
 from polycast.languages.xpath.terms import (
@@ -123,15 +123,12 @@ def _is_path(value: object) -> bool:
 # -- what they cost --------------------------------------------------------------------------------
 
 DOCUMENT, LETTER = 1_000.0, 2.0  # an event is made into a document, and that into a text
-SCALAR = frozenset(
-    {"string", "int", "double", "boolean", "base64", "dateTime.iso8601", "nil", "i4", "i8"}
-)
 
 
 def _located(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
     """The cost of reading a value; a whole array or struct is read as one text."""
     kind = node.arguments[2].value if isinstance(node.arguments[2], nodes.Constant) else ""
-    plain = node.name != "includes_at" and kind in SCALAR
+    plain = node.name != "includes_at" and kind in (*SCALARS, "i4", "i8")
     return steps(8.0) + sizes[0].times(BYTE if plain or node.name == "kind_at" else 4.0)
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.errors.failures import FAILURES
-from polycast.filters.backends.python import generate
+from polycast.filters.backends.python import generate, passes
 from polycast.filters.normal_form.ordered_domains import Interval, Points
 from polycast.filters.tree import nodes
 
@@ -176,7 +175,7 @@ class Table:
             keep = np.ones(len(rows), dtype=bool)
             asked = np.flatnonzero(self._asked[rows])
             pairs = zip(rows[asked].tolist(), events[asked].tolist(), strict=True)
-            keep[asked] = [_passes(self._tests[row], event(number)) for row, number in pairs]
+            keep[asked] = [passes(self._tests[row], event(number)) for row, number in pairs]
             rows, events = rows[keep], events[keep]
         return Found(events, self._filters[rows])
 
@@ -274,10 +273,3 @@ def together(predicates: list[Predicate]) -> nodes.Node:
     if len(predicates) == 1:
         return predicates[0].node
     return nodes.And(tuple(predicate.node for predicate in predicates))
-
-
-def _passes(test: Callable[[Any], object], event: Any) -> bool:
-    try:
-        return bool(test(event))
-    except FAILURES:
-        return False

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.errors.failures import FAILURES
+from polycast.filters.backends.python import passes
 from polycast.matching.index import Matches
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _matches(kernel: Any, found: Joined, batch: ArrowRows) -> Matches:
     lists = matches.lists()
     for row, number, what in found.asked:
         function = kernel.residuals[what]
-        if function is not None and _passes(function, batch.event(row)):
+        if function is not None and passes(function, batch.event(row)):
             lists[row] = [*lists[row], *_keys_of(kernel, number)]
     for row in found.odd:
         lists[row] = kernel.match(batch.event(row))
@@ -196,10 +196,3 @@ def _keys_of(kernel: Any, number: int) -> list[Any]:
 
     _, keys = kernel.keys_for(np.array([0, 1], np.int64), np.array([number], np.uint32))
     return keys if isinstance(keys, list) else np.frombuffer(keys, dtype=np.int64).tolist()
-
-
-def _passes(function: Callable[[Any], object], event: Any) -> bool:
-    try:
-        return bool(function(event))
-    except FAILURES:
-        return False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.errors.failures import FAILURES
-from polycast.filters.backends.python import generate
+from polycast.filters.backends.python import generate, passes
 from polycast.matching.index.filter_index import with_key, without_key
 from polycast.matching.index.lane_table import together
 
@@ -152,10 +151,7 @@ class NumberedFilters:
         function = self._functions.get(number)
         if function is None:
             function = self._functions[number] = generate(tree).function
-        try:
-            return bool(function(event))
-        except FAILURES:
-            return False
+        return passes(function, event)
 
 
 # -- what the kernel cannot ask --------------------------------------------------------------------

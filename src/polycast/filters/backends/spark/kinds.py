@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from polycast.filters.tree import nodes
 
-__all__ = ["NoColumnError", "no_form"]
 
 LOW, HIGH = -(2**63), 2**63 - 1  # what a 64-bit column holds
 
