@@ -8,13 +8,7 @@ that are above it.
 
 from __future__ import annotations
 
-from polycast.languages.xpath.expressions import (
-    Expression,
-    Filtered,
-    LocationPath,
-    LocationStep,
-    children,
-)
+from polycast.languages.xpath import syntax
 
 __all__ = ["MOST", "cost", "grows"]
 
@@ -23,32 +17,32 @@ LEVELS = 10
 MOST = 1_000_000
 
 
-def cost(node: Expression, *, nodes: int = NODES) -> int:
+def cost(node: syntax.Expression, *, nodes: int = NODES) -> int:
     """The steps that evaluating an expression takes at most, for an event of so many nodes."""
     return _cost(node, 1, 1, nodes)
 
 
-def grows(node: Expression) -> float | None:
+def grows(node: syntax.Expression) -> float | None:
     """How many steps each node of an event means; None if that grows with their number."""
     few, many = (cost(node, nodes=size) for size in (1_000, 10_000))
     return None if many > 20 * few else many / 10_000
 
 
-def _cost(node: Expression | LocationStep, times: int, again: int, nodes: int) -> int:
+def _cost(node: syntax.Expression | syntax.LocationStep, times: int, again: int, nodes: int) -> int:
     """Of so many evaluations, at most `again` of them at one node."""
     match node:
-        case LocationPath(absolute, start, steps):
+        case syntax.LocationPath(absolute, start, steps):
             begun = 0 if start is None else _cost(start, times, again, nodes)
             again = times if absolute or start is not None else again
             return begun + _steps(steps, times, again, nodes)
-        case Filtered(of, predicates):
+        case syntax.Filtered(of, predicates):
             inner = sum(_cost(predicate, times * nodes, times, nodes) for predicate in predicates)
             return _cost(of, times, again, nodes) + times * nodes + inner
         case _:
-            return times + sum(_cost(child, times, again, nodes) for child in children(node))
+            return times + sum(_cost(child, times, again, nodes) for child in syntax.children(node))
 
 
-def _steps(steps: tuple[LocationStep, ...], times: int, again: int, nodes: int) -> int:
+def _steps(steps: tuple[syntax.LocationStep, ...], times: int, again: int, nodes: int) -> int:
     total = 0
     for step in steps:
         reached = again * LEVELS if step.axis.startswith("descendant") else again

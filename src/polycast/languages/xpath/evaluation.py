@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from polycast.languages.xpath import syntax
 from polycast.languages.xpath.core_library import (
     ARITHMETIC,
     NUMERIC,
@@ -13,18 +14,6 @@ from polycast.languages.xpath.core_library import (
     substring,
     text_from,
     truth_of,
-)
-from polycast.languages.xpath.expressions import (
-    Binary,
-    Connective,
-    Expression,
-    Filtered,
-    FunctionCall,
-    Literal,
-    LocationPath,
-    LocationStep,
-    Negative,
-    Number,
 )
 from polycast.languages.xpath.virtual_document import StepBudget, VirtualNode, document
 
@@ -46,18 +35,18 @@ class EvaluationContext(NamedTuple):
     root: VirtualNode
 
 
-def is_true(expression: Expression, event: Any) -> bool:
+def is_true(expression: syntax.Expression, event: Any) -> bool:
     """What the expression says about an event, as `boolean()`."""
     return truth_of(evaluate(expression, event))
 
 
-def evaluate(expression: Expression, event: Any) -> Value:
+def evaluate(expression: syntax.Expression, event: Any) -> Value:
     """The value of an expression; the context node is the root element."""
     root = document(event, StepBudget())
     return _value(expression, EvaluationContext(root.children()[0], 1, 1, root))
 
 
-def _value(node: Expression, context: EvaluationContext) -> Value:
+def _value(node: syntax.Expression, context: EvaluationContext) -> Value:
     context.root.budget.spend(1)
     return _VALUES[type(node)](node, context)
 
@@ -88,7 +77,7 @@ def number_of(value: Value) -> float:
 # -- paths -----------------------------------------------------------------------------------------
 
 
-def _path(path: LocationPath, context: EvaluationContext) -> Nodes:
+def _path(path: syntax.LocationPath, context: EvaluationContext) -> Nodes:
     if path.absolute:
         nodes = [context.root]
     elif path.start is None:
@@ -100,13 +89,13 @@ def _path(path: LocationPath, context: EvaluationContext) -> Nodes:
     return nodes
 
 
-def _set(node: Expression, context: EvaluationContext) -> Nodes:
+def _set(node: syntax.Expression, context: EvaluationContext) -> Nodes:
     found = _value(node, context)
     assert isinstance(found, list)  # the parser knows
     return found
 
 
-def _stepped(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
+def _stepped(step: syntax.LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     if step.axis in ("self", "child"):  # these give different nodes for different ones, in order
         reach = _AXES[step.axis]
         several = [_picked(step, reach(node), root) for node in nodes]
@@ -117,7 +106,7 @@ def _stepped(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     return _picked(step, _all_below(nodes, _AXES[step.axis]), root)
 
 
-def _picked(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
+def _picked(step: syntax.LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     """The nodes that pass the test and the predicates, in the order of the axis."""
     root.budget.spend(len(nodes))
     test = step.test
@@ -130,7 +119,7 @@ def _picked(step: LocationStep, nodes: Nodes, root: VirtualNode) -> Nodes:
     return _filtered(step.predicates, nodes, root)
 
 
-def _filtered(predicates: tuple[Expression, ...], nodes: Nodes, root: VirtualNode) -> Nodes:
+def _filtered(predicates: tuple[syntax.Expression, ...], nodes: Nodes, root: VirtualNode) -> Nodes:
     for predicate in predicates:
         size = len(nodes)
         nodes = [
@@ -185,7 +174,7 @@ _AXES: Mapping[str, Callable[[VirtualNode], Nodes]] = {
 # -- operators -------------------------------------------------------------------------------------
 
 
-def _joined(node: Connective, context: EvaluationContext) -> Value:
+def _joined(node: syntax.Connective, context: EvaluationContext) -> Value:
     if node.operator == "|":
         return _distinct(
             [node_in_set for part in node.parts for node_in_set in _set(part, context)]
@@ -197,7 +186,7 @@ def _joined(node: Connective, context: EvaluationContext) -> Value:
     return not ends
 
 
-def _binary(node: Binary, context: EvaluationContext) -> Value:
+def _binary(node: syntax.Binary, context: EvaluationContext) -> Value:
     left, right = _value(node.left, context), _value(node.right, context)
     if node.operator in ARITHMETIC:
         return ARITHMETIC[node.operator](number_of(left), number_of(right))
@@ -261,7 +250,7 @@ _ORDERS: Mapping[str, Callable[[float, float], object]] = {
 # -- functions -------------------------------------------------------------------------------------
 
 
-def _called(call: FunctionCall, context: EvaluationContext) -> Value:
+def _called(call: syntax.FunctionCall, context: EvaluationContext) -> Value:
     name = call.name
     if name in _BY_CONTEXT:
         return _BY_CONTEXT[name](context)
@@ -314,19 +303,19 @@ _OTHERS: Mapping[str, Callable[..., Value]] = {
 }
 
 
-def _negative(node: Negative, context: EvaluationContext) -> float:
+def _negative(node: syntax.Negative, context: EvaluationContext) -> float:
     return -number_of(_value(node.of, context))
 
 
 _VALUES: Mapping[type, Callable[[Any, EvaluationContext], Value]] = {
-    Number: lambda node, context: node.value,
-    Literal: lambda node, context: node.value,
-    LocationPath: _path,
-    Filtered: lambda node, context: _filtered(
+    syntax.Number: lambda node, context: node.value,
+    syntax.Literal: lambda node, context: node.value,
+    syntax.LocationPath: _path,
+    syntax.Filtered: lambda node, context: _filtered(
         node.predicates, _set(node.of, context), context.root
     ),
-    Connective: _joined,
-    Binary: _binary,
-    Negative: _negative,
-    FunctionCall: _called,
+    syntax.Connective: _joined,
+    syntax.Binary: _binary,
+    syntax.Negative: _negative,
+    syntax.FunctionCall: _called,
 }

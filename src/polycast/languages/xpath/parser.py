@@ -6,23 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from polycast.errors import FilterTypeError
+from polycast.languages.xpath import syntax
 from polycast.languages.xpath.costs import MOST, cost
-from polycast.languages.xpath.expressions import (
-    ANYWHERE,
-    BINARY,
-    Binary,
-    Connective,
-    Expression,
-    Filtered,
-    FunctionCall,
-    Literal,
-    LocationPath,
-    LocationStep,
-    Negative,
-    Number,
-    depth,
-    text_of,
-)
 from polycast.languages.xpath.lexer import LANGUAGE, TokenStream, XPathToken, mistake
 from polycast.languages.xpath.signatures import SIGNATURES, kind_of
 
@@ -45,17 +30,19 @@ _OPERAND = "a path, a string, a number, a function or ("
 
 
 @lru_cache(maxsize=256)  # a text may take a megabyte
-def parse(text: str) -> Expression:
+def parse(text: str) -> syntax.Expression:
     """The expression of a text; FilterSyntaxError and FilterTypeError say what is wrong where."""
     if len(text) > LONGEST:
         mistake(text[:200], 0, f"it has {len(text)} characters", f"at most {LONGEST}")
     found = _XPathParser(text).whole()
-    if (levels := depth(found)) > DEEPEST:
+    if (levels := syntax.depth(found)) > DEEPEST:
         mistake(text, 0, f"it nests {levels} expressions in each other", f"at most {DEEPEST}")
     if (effort := cost(found)) > MOST:
         problem = f"it costs {effort} steps for an event of 100 nodes"
         mistake(text, 0, problem, f"at most {MOST}; // in predicates costs most")
-    if (written := len(text_of(found))) > LONGEST:  # a tree holds it as text, to be read again
+    if (
+        written := len(syntax.text_of(found))
+    ) > LONGEST:  # a tree holds it as text, to be read again
         mistake(text, 0, f"with its spaces it has {written} characters", f"at most {LONGEST}")
     return found
 
@@ -75,7 +62,7 @@ class _XPathParser:
         what = "the text ends too early" if early else f"{token.text[:40]} is too much"
         self._tokens.wrong(what, accepted)
 
-    def _check_nodes(self, part: Expression, position: int, what: str) -> None:
+    def _check_nodes(self, part: syntax.Expression, position: int, what: str) -> None:
         """Raise FilterTypeError unless a part gives nodes."""
         if kind_of(part) != "node-set":
             raise FilterTypeError(
@@ -88,14 +75,14 @@ class _XPathParser:
 
     # -- operators ---------------------------------------------------------------------------------
 
-    def whole(self) -> Expression:
+    def whole(self) -> syntax.Expression:
         """The expression that is all of the text."""
         found = self._expression()
         if self._tokens.next.kind != "end":
             self._unexpected("an operator, or the end")
         return found
 
-    def _expression(self) -> Expression:
+    def _expression(self) -> syntax.Expression:
         self._depth += 1
         if self._depth > DEEPEST:
             self._tokens.wrong("this is nested too deeply", f"at most {DEEPEST} levels")
@@ -103,29 +90,29 @@ class _XPathParser:
         self._depth -= 1
         return found
 
-    def _joined(self, operator: str, part: Callable[[], Expression]) -> Expression:
+    def _joined(self, operator: str, part: Callable[[], syntax.Expression]) -> syntax.Expression:
         parts = [part()]
         while self._tokens.accept(operator):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else Connective(operator, _flat(operator, parts))
+        return parts[0] if len(parts) == 1 else syntax.Connective(operator, _flat(operator, parts))
 
-    def _binary(self, lowest: int = 1) -> Expression:
+    def _binary(self, lowest: int = 1) -> syntax.Expression:
         """Parse an expression whose operators bind at least as tightly as the given level."""
         found = self._signed()
         while (level := _precedence(self._tokens.next)) >= lowest:
-            found = Binary(self._tokens.take().text, found, self._binary(level + 1))
+            found = syntax.Binary(self._tokens.take().text, found, self._binary(level + 1))
         return found
 
-    def _signed(self) -> Expression:
+    def _signed(self) -> syntax.Expression:
         signs = 0
         while self._tokens.accept("-"):
             signs += 1
         found = self._union()
         for _ in range(signs if signs < 2 else 2 - signs % 2):  # --x is a number, ---x is -x
-            found = Negative(found)
+            found = syntax.Negative(found)
         return found
 
-    def _union(self) -> Expression:
+    def _union(self) -> syntax.Expression:
         position = self._tokens.next.position
         parts = [self._path()]
         while token := self._tokens.accept("|"):
@@ -133,20 +120,20 @@ class _XPathParser:
             position = token.position
             parts.append(self._path())
             self._check_nodes(parts[-1], position, "|")
-        return parts[0] if len(parts) == 1 else Connective("|", _flat("|", parts))
+        return parts[0] if len(parts) == 1 else syntax.Connective("|", _flat("|", parts))
 
     # -- paths -------------------------------------------------------------------------------------
 
-    def _path(self) -> Expression:
+    def _path(self) -> syntax.Expression:
         if self._begins_primary():
             return self._continued(self._primary())
         if self._tokens.accept("/"):
-            return LocationPath(True, None, self._steps() if self._begins_step() else ())
+            return syntax.LocationPath(True, None, self._steps() if self._begins_step() else ())
         if self._tokens.accept("//"):
-            return LocationPath(True, None, (ANYWHERE, *self._steps()))
+            return syntax.LocationPath(True, None, (syntax.ANYWHERE, *self._steps()))
         if not self._begins_step():
             self._unexpected(_OPERAND)
-        return LocationPath(False, None, self._steps())
+        return syntax.LocationPath(False, None, self._steps())
 
     def _begins_primary(self) -> bool:
         token = self._tokens.next
@@ -157,39 +144,39 @@ class _XPathParser:
     def _begins_step(self) -> bool:
         return self._tokens.next.kind == "name" or self._tokens.is_next(".", "..", "@")
 
-    def _continued(self, found: Expression) -> Expression:
+    def _continued(self, found: syntax.Expression) -> syntax.Expression:
         """Predicates and steps after an expression in parentheses or a function."""
         position = self._tokens.next.position
         if self._tokens.is_next("[", "/", "//"):
             self._check_nodes(found, position, self._tokens.next.text)
         if predicates := self._predicates():
-            if isinstance(found, Filtered):
+            if isinstance(found, syntax.Filtered):
                 predicates = (*found.predicates, *predicates)
                 found = found.of
-            found = Filtered(found, predicates)
+            found = syntax.Filtered(found, predicates)
         if self._tokens.accept("/"):
-            return LocationPath(False, found, self._steps())
+            return syntax.LocationPath(False, found, self._steps())
         if self._tokens.accept("//"):
-            return LocationPath(False, found, (ANYWHERE, *self._steps()))
+            return syntax.LocationPath(False, found, (syntax.ANYWHERE, *self._steps()))
         return found
 
-    def _steps(self) -> tuple[LocationStep, ...]:
+    def _steps(self) -> tuple[syntax.LocationStep, ...]:
         steps = [self._step()]
         while token := self._tokens.accept("/", "//"):
             if token.text == "//":
-                steps.append(ANYWHERE)
+                steps.append(syntax.ANYWHERE)
             steps.append(self._step())
         return tuple(steps)
 
-    def _step(self) -> LocationStep:
+    def _step(self) -> syntax.LocationStep:
         if self._tokens.accept("."):
-            return LocationStep("self", "node()")
+            return syntax.LocationStep("self", "node()")
         if self._tokens.next.kind != "name":
             self._unexpected("the name of an element, *, text() or node()")
         axis = "child"
         if self._tokens.after() == "::":
             axis = self._axis()
-        return LocationStep(axis, self._test(), self._predicates())
+        return syntax.LocationStep(axis, self._test(), self._predicates())
 
     def _axis(self) -> str:
         token = self._tokens.take()
@@ -215,8 +202,8 @@ class _XPathParser:
         self._tokens.expect(")")
         return f"{token.text}()"
 
-    def _predicates(self) -> tuple[Expression, ...]:
-        found: list[Expression] = []
+    def _predicates(self) -> tuple[syntax.Expression, ...]:
+        found: list[syntax.Expression] = []
         while self._tokens.accept("["):
             found.append(self._expression())
             self._tokens.expect("]")
@@ -224,19 +211,19 @@ class _XPathParser:
 
     # -- operands ----------------------------------------------------------------------------------
 
-    def _primary(self) -> Expression:
+    def _primary(self) -> syntax.Expression:
         token = self._tokens.next
         if token.kind == "number":
-            return Number(float(self._tokens.take().text))
+            return syntax.Number(float(self._tokens.take().text))
         if token.kind == "literal":
-            return Literal(self._tokens.take().text[1:-1])
+            return syntax.Literal(self._tokens.take().text[1:-1])
         if self._tokens.accept("("):
             found = self._expression()
             self._tokens.expect(")")
             return found
         return self._call()
 
-    def _call(self) -> Expression:
+    def _call(self) -> syntax.Expression:
         name = self._tokens.take()
         signature = SIGNATURES.get(name.text)
         if signature is None:
@@ -245,7 +232,7 @@ class _XPathParser:
                 self._tokens.text, name.position, f"there is no function {name.text[:40]}", known
             )
         self._tokens.expect("(")
-        places, arguments = [self._tokens.next.position], list[Expression]()
+        places, arguments = [self._tokens.next.position], list[syntax.Expression]()
         if not self._tokens.is_next(")"):
             arguments.append(self._expression())
             while self._tokens.accept(","):
@@ -258,26 +245,26 @@ class _XPathParser:
         if signature.takes_nodes:
             for place, argument in zip(places, arguments, strict=False):
                 self._check_nodes(argument, place, f"{name.text}()")
-        return _folded(FunctionCall(name.text, tuple(arguments)))
+        return _folded(syntax.FunctionCall(name.text, tuple(arguments)))
 
 
 def _precedence(token: XPathToken) -> int:
     """How tightly a token binds; 0 if it is no binary operator."""
-    return BINARY.get(token.text, 0) if token.kind in ("operator", "symbol") else 0
+    return syntax.BINARY.get(token.text, 0) if token.kind in ("operator", "symbol") else 0
 
 
-def _flat(operator: str, parts: list[Expression]) -> tuple[Expression, ...]:
+def _flat(operator: str, parts: list[syntax.Expression]) -> tuple[syntax.Expression, ...]:
     """`(a or b) or c` is `a or b or c`."""
-    flat: list[Expression] = []
+    flat: list[syntax.Expression] = []
     for part in parts:
-        same = isinstance(part, Connective) and part.operator == operator
+        same = isinstance(part, syntax.Connective) and part.operator == operator
         flat.extend(part.parts if same else (part,))  # type: ignore[union-attr]
     return tuple(flat)
 
 
-def _folded(call: FunctionCall) -> Expression:
+def _folded(call: syntax.FunctionCall) -> syntax.Expression:
     """Strings that are put together are one: there is no other way to write both quotes."""
-    texts = [argument.value for argument in call.arguments if isinstance(argument, Literal)]
+    texts = [argument.value for argument in call.arguments if isinstance(argument, syntax.Literal)]
     if call.name != "concat" or len(texts) < len(call.arguments):
         return call
-    return Literal("".join(texts))
+    return syntax.Literal("".join(texts))

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from polycast.languages.xpath.expressions import (
-    Binary,
-    Connective,
-    Expression,
-    Filtered,
-    FunctionCall,
-    Literal,
-    LocationPath,
-)
+from polycast.languages.xpath import syntax
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,18 +58,18 @@ SIGNATURES: Mapping[str, Signature] = {
 }
 
 
-def kind_of(node: Expression) -> str:
+def kind_of(node: syntax.Expression) -> str:
     """What kind of value an expression always has: a node-set, boolean, number or string."""
     match node:
-        case LocationPath() | Filtered():
+        case syntax.LocationPath() | syntax.Filtered():
             return "node-set"
-        case Connective(operator, _):
+        case syntax.Connective(operator, _):
             return "node-set" if operator == "|" else "boolean"
-        case Binary(operator, _, _):
+        case syntax.Binary(operator, _, _):
             return "boolean" if operator in COMPARISONS else "number"
-        case Literal():
+        case syntax.Literal():
             return "string"
-        case FunctionCall(name, _):
+        case syntax.FunctionCall(name, _):
             return SIGNATURES[name].gives
         case _:
             return "number"

@@ -14,31 +14,22 @@ from typing import Any, NamedTuple
 
 from polycast.filters.tree import nodes
 from polycast.formats.xmlrpc.value_forms import SCALARS
+from polycast.languages.xpath import syntax
 from polycast.languages.xpath.core_library import number_from, truth_of
 from polycast.languages.xpath.evaluation import evaluate
-from polycast.languages.xpath.expressions import (
-    Binary,
-    Connective,
-    Expression,
-    FunctionCall,
-    Literal,
-    LocationPath,
-    LocationStep,
-    Negative,
-    Number,
-    text_of,
-)
 from polycast.languages.xpath.parser import parse
 from polycast.languages.xpath.signatures import COMPARISONS, kind_of
 
 __all__ = ["tree_of"]
 
 KINDS = SCALARS | {"struct", "array"}
-_SELF = LocationStep("self", "node()")
+_SELF = syntax.LocationStep("self", "node()")
 _NAME = (
-    LocationPath(False, None, (LocationStep("child", "name"),)),
-    LocationPath(False, None, (_SELF, LocationStep("child", "name"))),
-    LocationPath(False, None, (LocationStep("child", "name"), LocationStep("child", "text()"))),
+    syntax.LocationPath(False, None, (syntax.LocationStep("child", "name"),)),
+    syntax.LocationPath(False, None, (_SELF, syntax.LocationStep("child", "name"))),
+    syntax.LocationPath(
+        False, None, (syntax.LocationStep("child", "name"), syntax.LocationStep("child", "text()"))
+    ),
 )
 
 
@@ -73,7 +64,7 @@ DOCUMENT = Located("document")
 ROOT = Located("root")  # the context of the whole: the root element, whatever it is
 
 
-def locate(path: LocationPath, context: Located) -> Located:
+def locate(path: syntax.LocationPath, context: Located) -> Located:
     """Where a path leads from a context."""
     if path.start is not None:
         raise NotLookedUpError
@@ -83,7 +74,7 @@ def locate(path: LocationPath, context: Located) -> Located:
     return place
 
 
-def _stepped(place: Located, step: LocationStep) -> Located:
+def _stepped(place: Located, step: syntax.LocationStep) -> Located:
     if step == _SELF:
         return place
     if step.axis != "child":
@@ -109,7 +100,7 @@ def _stepped(place: Located, step: LocationStep) -> Located:
     return _narrowed(found, step.predicates)
 
 
-def _narrowed(place: Located, predicates: tuple[Expression, ...]) -> Located:
+def _narrowed(place: Located, predicates: tuple[syntax.Expression, ...]) -> Located:
     if not predicates:
         return place
     bare = place._replace(conditions=())
@@ -117,20 +108,24 @@ def _narrowed(place: Located, predicates: tuple[Expression, ...]) -> Located:
     return place._replace(conditions=(*place.conditions, *more))
 
 
-def _condition(predicate: Expression, place: Located) -> nodes.Node:
-    if isinstance(predicate, Number):
+def _condition(predicate: syntax.Expression, place: Located) -> nodes.Node:
+    if isinstance(predicate, syntax.Number):
         return nodes.Constant(predicate.value == 1)  # there is no other node
     if kind_of(predicate) == "number":
         raise NotLookedUpError
     return _truth(predicate, place)
 
 
-def _member(place: Located, predicates: tuple[Expression, ...]) -> Located:
+def _member(place: Located, predicates: tuple[syntax.Expression, ...]) -> Located:
     """One of the predicates, or of what they join by `and`, says the name of the member."""
     if not predicates:
         raise NotLookedUpError
     first = predicates[0]
-    parts = first.parts if isinstance(first, Connective) and first.operator == "and" else (first,)
+    parts = (
+        first.parts
+        if isinstance(first, syntax.Connective) and first.operator == "and"
+        else (first,)
+    )
     for number, part in enumerate(parts):
         name = _name_in(part)
         if name is not None:
@@ -142,22 +137,26 @@ def _member(place: Located, predicates: tuple[Expression, ...]) -> Located:
     raise NotLookedUpError
 
 
-def _name_in(predicate: Expression) -> str | None:
+def _name_in(predicate: syntax.Expression) -> str | None:
     match predicate:
-        case Binary("=", LocationPath() as path, Literal(name)) if path in _NAME:
+        case syntax.Binary("=", syntax.LocationPath() as path, syntax.Literal(name)) if (
+            path in _NAME
+        ):
             pass
-        case Binary("=", Literal(name), LocationPath() as path) if path in _NAME:
+        case syntax.Binary("=", syntax.Literal(name), syntax.LocationPath() as path) if (
+            path in _NAME
+        ):
             pass
         case _:
             return None
     return name or None  # an empty name has no text, and text() finds nothing
 
 
-def _item(place: Located, predicates: tuple[Expression, ...]) -> Located:
+def _item(place: Located, predicates: tuple[syntax.Expression, ...]) -> Located:
     match predicates:
         case ():
             return place._replace(level="items", kind="")
-        case (Number(value),) if 1 <= value < 2**31 and value == int(value):
+        case (syntax.Number(value),) if 1 <= value < 2**31 and value == int(value):
             return place._replace(level="value", path=(*place.path, int(value)), kind="")
     raise NotLookedUpError
 
@@ -171,43 +170,43 @@ def tree_of(text: str) -> nodes.Node:
     return _whole(parse(text))
 
 
-def _whole(expression: Expression) -> nodes.Node:
+def _whole(expression: syntax.Expression) -> nodes.Node:
     """Translate as much as possible to look-ups, and keep the rest, part by part, as XPath."""
     match expression:
-        case Connective("and", parts):
+        case syntax.Connective("and", parts):
             return nodes.And(tuple(map(_whole, parts)))
-        case Connective("or", parts):
+        case syntax.Connective("or", parts):
             return nodes.Or(tuple(map(_whole, parts)))
-        case FunctionCall("not", (of,)):
+        case syntax.FunctionCall("not", (of,)):
             return nodes.Not(_whole(of))  # also of a constant: `~f` is written so
-        case FunctionCall("boolean", (of,)):
+        case syntax.FunctionCall("boolean", (of,)):
             return _whole(of)
     try:
         return _truth(expression, ROOT)
     except NotLookedUpError:
-        text = nodes.Constant(text_of(expression))
+        text = nodes.Constant(syntax.text_of(expression))
         return nodes.Applied("xpath", "holds", (nodes.Event(), text))
 
 
-def _truth(expression: Expression, context: Located) -> nodes.Node:
+def _truth(expression: syntax.Expression, context: Located) -> nodes.Node:
     """What `boolean()` of an expression says, at a context that is one node or none."""
     if _is_constant(expression):
         return nodes.Constant(truth_of(_constant(expression)))
     match expression:
-        case Connective("and" | "or" as operator, parts):
+        case syntax.Connective("and" | "or" as operator, parts):
             kind = nodes.And if operator == "and" else nodes.Or
             return kind(tuple(_truth(part, context) for part in parts))
-        case FunctionCall("not", (of,)):
+        case syntax.FunctionCall("not", (of,)):
             return _negated(_truth(of, context))
-        case FunctionCall("boolean", (of,)):
+        case syntax.FunctionCall("boolean", (of,)):
             return _truth(of, context)
-        case FunctionCall("contains", (text, part)):
+        case syntax.FunctionCall("contains", (text, part)):
             return nodes.Compare(_literal(part), (("in", _string(text, context)),))
-        case FunctionCall("starts-with", (text, part)):
+        case syntax.FunctionCall("starts-with", (text, part)):
             return nodes.Call(_string(text, context), "startswith", (_literal(part),))
-        case LocationPath():
+        case syntax.LocationPath():
             return _existence(_located(expression, context))
-        case Binary(sign, left, right) if sign in COMPARISONS:
+        case syntax.Binary(sign, left, right) if sign in COMPARISONS:
             return _compared(sign, left, right, context)
     raise NotLookedUpError
 
@@ -219,28 +218,28 @@ def _negated(node: nodes.Node) -> nodes.Node:
 # -- constants -------------------------------------------------------------------------------------
 
 
-def _is_constant(expression: Expression) -> bool:
+def _is_constant(expression: syntax.Expression) -> bool:
     """Whether it says the same about every event, wherever it stands."""
     match expression:
-        case Number() | Literal():
+        case syntax.Number() | syntax.Literal():
             return True
-        case Negative(of):
+        case syntax.Negative(of):
             return _is_constant(of)
-        case Binary(_, left, right):
+        case syntax.Binary(_, left, right):
             return _is_constant(left) and _is_constant(right)
-        case FunctionCall(name, parts) if name in ("true", "false") or parts:
+        case syntax.FunctionCall(name, parts) if name in ("true", "false") or parts:
             return all(map(_is_constant, parts))
-        case Connective("and" | "or", parts):
+        case syntax.Connective("and" | "or", parts):
             return all(map(_is_constant, parts))
     return False
 
 
-def _constant(expression: Expression) -> Any:
+def _constant(expression: syntax.Expression) -> Any:
     return evaluate(expression, {})
 
 
-def _literal(expression: Expression) -> nodes.Constant:
-    if isinstance(expression, Literal):
+def _literal(expression: syntax.Expression) -> nodes.Constant:
+    if isinstance(expression, syntax.Literal):
         return nodes.Constant(expression.value)
     raise NotLookedUpError
 
@@ -248,8 +247,8 @@ def _literal(expression: Expression) -> nodes.Constant:
 # -- paths -----------------------------------------------------------------------------------------
 
 
-def _located(path: Expression, context: Located) -> Located:
-    if not isinstance(path, LocationPath):
+def _located(path: syntax.Expression, context: Located) -> Located:
+    if not isinstance(path, syntax.LocationPath):
         raise NotLookedUpError
     return locate(path, context)
 
@@ -280,7 +279,7 @@ def _all(parts: tuple[nodes.Node, ...]) -> nodes.Node:
     return parts[0] if len(parts) == 1 else nodes.And(parts)
 
 
-def _valued(path: Expression, context: Located) -> Located:
+def _valued(path: syntax.Expression, context: Located) -> Located:
     """A node whose string-value is that of a value."""
     place = _located(path, context)
     if place.level not in ("typed", "value", "text"):
@@ -291,25 +290,27 @@ def _valued(path: Expression, context: Located) -> Located:
 # -- comparisons -----------------------------------------------------------------------------------
 
 
-def _compared(sign: str, left: Expression, right: Expression, context: Located) -> nodes.Node:
+def _compared(
+    sign: str, left: syntax.Expression, right: syntax.Expression, context: Located
+) -> nodes.Node:
     if _is_constant(left):
         sign, left, right = _MIRRORED[sign], right, left
     if not _is_constant(right):
         raise NotLookedUpError
     value = _constant(right)
     match left:
-        case LocationPath() if isinstance(value, bool):
+        case syntax.LocationPath() if isinstance(value, bool):
             return _existence_compared(sign, left, value, context)
-        case LocationPath():
+        case syntax.LocationPath():
             place = _located(left, context)
             if place.level == "items":
                 return _some_item(sign, place, value)
             return _nodes_compared(sign, _valued(left, context), value)
-        case FunctionCall("string" | "number" as name, (LocationPath() as path,)) if not isinstance(
-            value, bool
+        case syntax.FunctionCall("string" | "number" as name, (syntax.LocationPath() as path,)) if (
+            not isinstance(value, bool)
         ):
             return _value_compared(sign, name, _unconditional(path, context), value)
-        case FunctionCall("string-length", (LocationPath() as path,)) if isinstance(
+        case syntax.FunctionCall("string-length", (syntax.LocationPath() as path,)) if isinstance(
             value, float | str
         ):
             length = nodes.Function("len", (_string(path, context),))
@@ -317,7 +318,9 @@ def _compared(sign: str, left: Expression, right: Expression, context: Located) 
     raise NotLookedUpError
 
 
-def _existence_compared(sign: str, path: Expression, value: Any, context: Located) -> nodes.Node:
+def _existence_compared(
+    sign: str, path: syntax.Expression, value: Any, context: Located
+) -> nodes.Node:
     """Beside a boolean, nodes count as whether there are any."""
     if sign not in ("=", "!="):
         raise NotLookedUpError
@@ -371,10 +374,10 @@ def _as_number(value: float | str) -> float:
     return number_from(value) if isinstance(value, str) else value
 
 
-def _string(expression: Expression, context: Located) -> nodes.Node:
+def _string(expression: syntax.Expression, context: Located) -> nodes.Node:
     """`string()` of a path."""
     if (
-        isinstance(expression, FunctionCall)
+        isinstance(expression, syntax.FunctionCall)
         and expression.name == "string"
         and expression.arguments
     ):
@@ -382,7 +385,7 @@ def _string(expression: Expression, context: Located) -> nodes.Node:
     return _unconditional(expression, context).term("string_at")
 
 
-def _unconditional(path: Expression, context: Located) -> Located:
+def _unconditional(path: syntax.Expression, context: Located) -> Located:
     place = _valued(path, context)
     if place.conditions:
         raise NotLookedUpError

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from polycast.errors import FilterError
 from polycast.filters.tree import nodes
-from polycast.languages.xpath.expressions import literal, number
+from polycast.languages.xpath.syntax import literal, number
 from polycast.languages.xpath.tree_translator import tree_of
 
 __all__ = ["xpath_text"]

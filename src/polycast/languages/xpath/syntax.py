@@ -1,4 +1,4 @@
-"""XPath expressions as data, and their text again.
+"""The syntax of XPath: expressions as data, and their text again.
 
 `and`, `or` and `|` hold all their parts, so that long chains are not deep. `//` is the step
 `descendant-or-self::node()`, as the language says.
