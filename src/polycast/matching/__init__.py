@@ -1,4 +1,4 @@
-"""What subscribers want, as plain values, and who wants an event."""
+"""Interests and selectors as plain values, and the matcher that finds who wants an event."""
 
 from polycast.matching.interest import (
     Definition,

@@ -80,7 +80,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str | None = None
     lease: float | None = None
     function: str | None = None
-    """The function that is the filter, as `module:name`, for who imports it."""
+    """The function that is the filter, as `module:name`, to be imported."""
     partial: bool = False
     """Whether `filter` lets pass more than the subscription wants."""
     context: str | None = None

@@ -1,4 +1,4 @@
-"""One event, or many, against many subscriptions: who wants it?"""
+"""The matcher: which of very many subscriptions want an event, or each of many events."""
 
 from __future__ import annotations
 

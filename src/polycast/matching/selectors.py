@@ -85,7 +85,7 @@ class Selector(Generic[T_co]):
         return any(map(_is_registrable, self.types))
 
     def told_apart(self) -> Selector[Any]:
-        """The same for who knows descriptions alone, and so nothing of `ABC.register`: no less."""
+        """A selector that covers no less where only descriptions are known, not `ABC.register`."""
         if any(_is_registrable(cls) and not is_protocol(cls) for cls in self.types):
             return replace(self, types=(object,), every=False, exact=False)
         return self

@@ -102,7 +102,7 @@ _END = r"(?=/|\Z)"  # of a level
 def _regex_for(pattern: str) -> str:
     """What is between two `**` is looked for once: where it comes first is as good as later.
 
-    So nobody can write a pattern that takes for ever.
+    So no pattern takes for ever.
     """
     first, *others = (_levels_for(part) for part in f"{pattern}/".split("/**"))
     between = "".join(f"(?>{_ANY}?{levels}{_END})" for levels in others[:-1] if levels)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["QUIET", "compile_quietly", "silence_warnings"]
 
 QUIET = "<polycast filter>"  # the file name under which nothing is warned about
-HUSHED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps it
+IGNORED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps it
 
 
 def compile_quietly(source: str | ast.Module | ast.Expression) -> CodeType:
@@ -27,5 +27,5 @@ def compile_quietly(source: str | ast.Module | ast.Expression) -> CodeType:
 def silence_warnings() -> None:
     """Suppress warnings for the file name of generated code."""
     # A filter for a name of our own need not be taken back: catch_warnings is not for threads.
-    if not warnings.filters or warnings.filters[0] != HUSHED:
+    if not warnings.filters or warnings.filters[0] != IGNORED:
         warnings.filterwarnings("ignore", module=QUIET)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_trusted", "root_of", "stored_names"]
 
-# Those who make classes work: what they put into a class is known by the fields it declares.
+# Libraries that make classes: what they put into a class is known by the fields it declares.
 LIBRARIES = frozenset(
     "abc attr attrs builtins collections dataclasses enum functools msgspec pydantic "  # noqa: SIM905
     "pydantic_core typing typing_extensions _collections".split()
@@ -23,7 +23,7 @@ LIBRARIES = frozenset(
 _ROOTS = frozenset(
     ("abc", "builtins", "enum", "msgspec", "pydantic", "typing", "typing_extensions")
 )
-# Who uses one of these may set an attribute of any name.
+# Code that uses one of these may set an attribute of any name.
 DYNAMIC = frozenset(("setattr", "__setattr__", "__dict__", "vars", "update"))
 _MAKERS = ("__init__", "__new__")
 _MAKING = ("__init__", "__post_init__", "__attrs_post_init__", "model_post_init")
@@ -154,7 +154,7 @@ def _stores(code: types.CodeType) -> set[str]:
 
 
 def _gives_itself_away(code: types.CodeType) -> bool:
-    """Whether the object is handed to somebody else, who may set anything."""
+    """Whether the object is passed to other code, which may set anything."""
     if not code.co_argcount:
         return False
     itself = code.co_varnames[0]

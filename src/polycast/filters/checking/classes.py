@@ -210,7 +210,7 @@ def _method(value: Any, owner: type) -> ClassMember:
     if type(function) is not types.FunctionType or _is_special(function):
         return UNKNOWN
     least, most = _arity(function, given)
-    if is_interface(owner):  # who implements it may take more
+    if is_interface(owner):  # an implementation may take more
         least, most = 0, float("inf")
     return ClassMember(is_method=True, kinds=_returned(function, owner), least=least, most=most)
 

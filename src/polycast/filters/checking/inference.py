@@ -50,7 +50,7 @@ Kinds = tuple[Kind, ...] | None  # the alternatives; None: anything
 
 
 def joined(many: Iterable[Kinds]) -> Kinds:
-    """Any of these; no alternative at all is anything, for somebody knows better."""
+    """Any of these; no alternative at all means anything: a condition has ruled all of them out."""
     many = list(many)
     if len(many) == 1:  # mostly
         return many[0] or None
@@ -158,7 +158,7 @@ _OPERATORS = frozenset(
 
 
 def is_plain_enum(cls: type) -> bool:
-    """Whether a class is an enum with members, which nobody can derive from, without operators."""
+    """Whether a class is an enum with members, which has no subclasses, without operators."""
     if not isinstance(cls, enum.EnumMeta) or type(cls) is not enum.EnumMeta:
         return False
     if not cls._member_map_ or issubclass(cls, enum.Flag):

@@ -117,7 +117,7 @@ def _asked(words: _MessageParts, name: str) -> str:
 def _having(words: _MessageParts, owners: list[type]) -> list[type]:
     try:
         return [cls for owner in owners for cls in _subtypes(owner) if _has(cls, words)]
-    except Exception:  # somebody's metaclass: there is only less to suggest
+    except Exception:  # a user's metaclass failed: suggest less
         return []
 
 

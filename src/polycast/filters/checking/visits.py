@@ -1,4 +1,4 @@
-"""What the checker says of operators, built-in functions and items: whether they take this."""
+"""What the checker says of operators, functions, items, attributes and methods."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Walker:
         before = self._condition, self.tests, self.asks
         self._condition, self.asks = node, False
         kinds = self.visit(node)
-        # `DEBUG and ...`, `isinstance(...) == True and ...`: who knows what follows from it.
+        # `DEBUG and ...`, `isinstance(...) == True and ...`: what follows from it is not known.
         hidden = not self.asks or self.tests != before[1]
         if hidden and not isinstance(node, _CONNECTIVES):
             self.guarded = True

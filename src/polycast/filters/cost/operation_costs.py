@@ -169,7 +169,7 @@ def hashed(container: Judged, key: Judged) -> Amount:
 
 
 def check_method(name: str, parts: tuple[nodes.Node, ...]) -> None:
-    """Refuse a method that changes something, or whose cost nobody can bound."""
+    """Refuse a method that changes something, or whose cost has no bound."""
     constants = [part.value for part in parts[1:] if isinstance(part, nodes.Constant)]
     known = len(constants) == len(parts) - 1
     if name in REFUSED:

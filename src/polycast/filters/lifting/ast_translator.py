@@ -389,7 +389,7 @@ def _may_be_mutable(node: nodes.Node) -> bool:
 
 
 def _plain_attribute(value: Any, name: str) -> Any:
-    """An attribute that can be read without running anybody's code."""
+    """An attribute that can be read without running code of its class."""
     if not isinstance(type(value).__getattribute__, WrapperDescriptorType):
         raise Unliftable(f"{name}: {type(value).__name__} finds attributes in its own way")
     if type(value) is ModuleType:

@@ -339,7 +339,7 @@ def _equality_form(sign: str, constant: Any) -> Form | None:
         return None
     if sign == "!=":
         return Differs((found[1],))
-    if has_foreseen_hash(found[1]):  # those who send constants could choose many of one hash
+    if has_foreseen_hash(found[1]):  # a sender could choose many constants of one hash
         return Interval(found[0], found[1], found[1])
     return Points(found[0], (found[1],))
 

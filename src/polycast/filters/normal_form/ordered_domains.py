@@ -86,7 +86,9 @@ class Domain:
         self.name, self.ordered, self.numeric = name, ordered, numeric
         self.exact = frozenset(exact)
         self.fast = exact if fast is None else fast  # of these classes, every value can be used
-        self.never = PLAIN - self.exact - frozenset(strange)  # such values are never meant
+        self.never = (
+            PLAIN - self.exact - frozenset(strange)
+        )  # no constant of the domain equals such a value
         self._usable = usable
 
     def coerce(self, value: Any) -> Any:

@@ -338,8 +338,8 @@ def _compared(node: Compare) -> tuple[Node, ...]:
     return (node.first, *[operand for _, operand in rest])
 
 
-# In the order in which they are written. A constant tuple is a value, and the key of what is opaque
-# its own affair.
+# In the order in which they are written. A constant tuple is a value, and so is the key of what is
+# opaque.
 _CHILDREN: dict[type[Node], Callable[[Any], tuple[Node, ...]]] = {
     Event: _none,
     Variable: _none,

@@ -37,7 +37,7 @@ class EtclComponent:
     def kinds(self, walker: Walker) -> Kinds:
         """What it may be; report a member that no class on the way can have."""
         kinds = walker.visit(self._node.arguments[0])
-        if self._node.name == "exists":  # who asks knows better
+        if self._node.name == "exists":  # the filter asks whether it is there
             walker.guarded = True
             return kinds_of(bool)
         for at in range(len(self._path.steps)):

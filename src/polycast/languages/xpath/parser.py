@@ -40,9 +40,8 @@ def parse(text: str) -> syntax.Expression:
     if (effort := cost(found)) > MOST:
         problem = f"it costs {effort} steps for an event of 100 nodes"
         mistake(text, 0, problem, f"at most {MOST}; // in predicates costs most")
-    if (
-        written := len(syntax.text_of(found))
-    ) > LONGEST:  # a tree holds it as text, to be read again
+    # A tree holds it as text, to be read again.
+    if (written := len(syntax.text_of(found))) > LONGEST:
         mistake(text, 0, f"with its spaces it has {written} characters", f"at most {LONGEST}")
     return found
 

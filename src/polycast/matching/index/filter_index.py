@@ -167,7 +167,7 @@ class Matches(NamedTuple):
 
 
 class Known:
-    """A tree with its hash, which takes a while to compute."""
+    """A tree with its hash, computed once."""
 
     __slots__ = ("_hash", "tree")
 

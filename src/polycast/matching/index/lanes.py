@@ -78,7 +78,7 @@ class Bucket:
 
 
 class RangeLevel:
-    """Ranges of ordered values, with a bucket for each that somebody is interested in."""
+    """Ranges of ordered values, with a bucket for each that a row asks for."""
 
     def __init__(self, bounds: list[Any]) -> None:
         self.bounds = bounds

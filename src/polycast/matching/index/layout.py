@@ -140,7 +140,7 @@ class Layout:
             return tuple(read_term(column.term, events) for column in self.columns)
 
     def watch(self, watcher: Callable[[tuple[Any, ...]], None] | None) -> None:
-        """Let somebody see what is read of each event, or nobody."""
+        """Show a watcher what is read of each event; None ends that."""
         self.watcher = watcher
         self.run = running_function(self)
 

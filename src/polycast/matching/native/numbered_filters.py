@@ -212,7 +212,7 @@ class Residuals:
         return dead
 
     def give_back(self, dead: list[int], *, free: bool) -> None:
-        """They are free if no segment names them any more, and nobody reads an old one."""
+        """They are free if no segment names them any more, and no reader has an old one."""
         (self._free if free else self._dead).extend(dead)
 
 

@@ -65,7 +65,7 @@ class Segments:
         return self._aside > 0
 
     def merge(self, finish: Finish) -> None:
-        """All as one, without what is gone. `finish` is told whether nobody reads an old one."""
+        """All as one, without what is gone. `finish` is told whether no reader has an old one."""
         sizes = [len(segment) for segment in self._kernel.segments]
         self._aside = len(sizes)
         self._wasted = 0.0
