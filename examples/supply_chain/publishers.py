@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 
 import polycast as pc
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.doctor import open_readonly
 from supply_chain import us
 from supply_chain.byhand import handwork
 from supply_chain.events import Event, root

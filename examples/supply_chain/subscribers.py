@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import polycast as pc
-from polycast.stores.doctor.readonly_store import open_readonly
+from polycast.stores.doctor import open_readonly
 from supply_chain.changes import Change, changes
 from supply_chain.digests import EVERY, digest, picture
 from supply_chain.events import Event, Shipment, root
