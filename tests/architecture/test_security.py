@@ -98,7 +98,7 @@ SQL_PARTS = {
     "polycast/stores/sqlite/catalog_state.py": {"which"},
     "polycast/stores/sqlite/delivery_state.py": {"which"},
     "polycast/stores/sqlite/state.py": {"table"},
-    "polycast/stores/sqlite/versioned_rows.py": {"self._table.table", "_THERE"},
+    "polycast/stores/sqlite/routing_state.py": {"self._table.table", "_THERE"},
 }
 """What is put into the text of SQL: names of tables and columns of ours, and marks for values."""
 

@@ -1,9 +1,8 @@
 """The doctor: a read-only examination of a store's contents and integrity."""
 
 from polycast.stores.doctor import report
-from polycast.stores.doctor.examination import examine
+from polycast.stores.doctor.examination import buses_in, examine, subscriptions_in
 from polycast.stores.doctor.report import *
-from polycast.stores.doctor.subscribers import buses_in, subscriptions_in
 from polycast.stores.sqlite.readonly_store import ReadOnlyStore, open_readonly
 
 __all__ = ["ReadOnlyStore", "buses_in", "examine", "open_readonly", "subscriptions_in"]
