@@ -101,13 +101,13 @@ def _steps(worker: Any, low: int) -> dict[str, float]:
     times = [clock()]
     entries = worker.store.read(low, limit=SLICE, until=low + SLICE).entries
     times.append(clock())
-    plan, first = worker.plan, entries[0].record
-    audience = plan.audiences[None, None]
-    names = audience.attention(plan.class_of(first), first.topic).names
-    decode = codec_for(first.codec).glance(first, names, registry=plan.registry)
+    routes, first = worker.plan.routes, entries[0].record
+    index = routes.indexes[None, None]
+    names = index.projection(routes.types.class_of(first), first.topic).names
+    decode = codec_for(first.codec).glance(first, names, registry=routes.registry)
     events = [decode(each.record) for each in entries]
     times.append(clock())
-    found = audience.matcher.match_batch(events)
+    found = index.matcher.match_batch(events)
     times.append(clock())
     encode_recipients(low, [each.position for each in entries], found)
     times.append(clock())

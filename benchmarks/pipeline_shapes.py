@@ -69,7 +69,7 @@ class Decoding(ReadOnly):
     """Decodes, too."""
 
     def _looked_at(self, entries: list[Any]) -> int:
-        decode, registry = codec_for("msgpack").decode, self.plan.registry
+        decode, registry = codec_for("msgpack").decode, self.plan.routes.registry
         return len([decode(each.record, registry=registry) for each in entries])
 
 
@@ -78,11 +78,11 @@ class Stubbed(Worker):
 
     def follow(self, piece: RouteRange) -> None:
         """Have the routes of a piece in effect; they are the same in all of a benchmark's log."""
-        if not len(self.plan):
+        if not len(self.plan.routes):
             super().follow(piece)
-            for audience in self.plan.audiences.values():
-                matcher: Any = StubMatcher(list(audience.matcher))
-                audience.matcher = matcher
+            for index in self.plan.routes.indexes.values():
+                matcher: Any = StubMatcher(list(index.matcher))
+                index.matcher = matcher
 
 
 WORKERS: dict[str, Callable[..., Worker]] = {

@@ -195,7 +195,7 @@ def _glances(form: str, effort: Effort) -> dict[str, Samples]:
         *(1_700_000_000.0, encoded.codec, encoded.payload),
     )
     batch = [Stored(position, record) for position in range(BATCH)]
-    asking = {name: _repeated(_plan(type(event), here, name).find, batch) for name in FILTERS}
+    asking = {name: _repeated(_plan(type(event), here, name).match, batch) for name in FILTERS}
     found = race(asking, effort)
     each = {name: Sample(tuple(t / BATCH for t in some.times)) for name, some in found.items()}
     return {READ: reading, FIND: each}

@@ -35,7 +35,7 @@ def routes_taking(plan: Plan, record: Record) -> list[int]:
 
     The record is decoded as a whole; if it cannot be, all take it whose types cover it.
     """
-    cls, topic = plan.routes.class_of(record), record.topic
+    cls, topic = plan.routes.types.class_of(record), record.topic
     covering = [each for each in plan.routes.entries.values() if each.selector.covers(cls, topic)]
     try:
         event = codec_for(record.codec).decode(record, registry=plan.routes.registry)

@@ -83,7 +83,7 @@ def test_a_type_that_mentions_nothing_of_it_has_no_filter_parsed_or_looked_at() 
     told.bind(made("Other", "behaviour", field=int))
     plan.routes.learn(told, later=True)  # type: ignore[arg-type]
     assert plan.routes.is_settled
-    assert plan.routes.parsed == MANY
+    assert plan.routes.filters.parsed == MANY
 
 
 def test_a_type_that_changes_what_a_name_means_has_no_filter_parsed_again() -> None:
@@ -93,7 +93,7 @@ def test_a_type_that_changes_what_a_name_means_has_no_filter_parsed_again() -> N
     told.bind(made("Other", "number", field=int))
     plan.routes.learn(told)  # type: ignore[arg-type]
     assert len(plan.routes.unsure) == MANY
-    assert plan.routes.parsed == MANY
+    assert plan.routes.filters.parsed == MANY
 
 
 def test_filters_are_looked_at_again_a_part_at_a_time() -> None:
@@ -140,9 +140,9 @@ def stored(registry: Registry, event: Any) -> Stored:
 
 def test_one_text_is_parsed_once_for_all_who_have_it() -> None:
     plan = planned(Told(Sale), *[above(7)] * MANY)
-    assert plan.routes.parsed == 1
+    assert plan.routes.filters.parsed == 1
     plan.routes.remove(1)
-    assert plan.routes.parsed == 1
+    assert plan.routes.filters.parsed == 1
 
 
 def test_a_filter_of_a_class_that_nobody_had_described_is_parsed_when_it_is() -> None:
@@ -153,7 +153,7 @@ def test_a_filter_of_a_class_that_nobody_had_described_is_parsed_when_it_is() ->
     told.bind(Price)
     plan.routes.learn(told)  # type: ignore[arg-type]
     assert not plan.routes.unsure
-    assert plan.routes.parsed == 3
+    assert plan.routes.filters.parsed == 3
 
 
 def product(one: str, other: str) -> Any:
@@ -169,7 +169,7 @@ def test_a_product_is_asked_until_a_type_comes_in_which_it_repeats_a_text() -> N
     plan.routes.learn(told)  # type: ignore[arg-type]
     assert plan.routes.unsure == {1}
     assert plan.routes.entries[1].where == EVERYTHING  # the subscriber asks it
-    assert plan.routes.parsed == 2
+    assert plan.routes.filters.parsed == 2
 
 
 def test_what_takes_many_steps_for_a_small_event_is_left_to_the_subscriber() -> None:

@@ -62,7 +62,7 @@ _awaited: dict[int, Ownable] = {}  # for which turn a thread waits that has anot
 def frames_with_a_turn(frame: FrameType | None) -> Iterator[FrameType]:
     """The frames, of those below one, of calls that took a turn on the fast side."""
     while frame is not None:
-        if frame.f_code.co_filename == NESTING_MARK and frame.f_locals.get("mine") is True:
+        if frame.f_code.co_filename.startswith(NESTING_MARK) and frame.f_locals.get("mine") is True:
             yield frame
         frame = frame.f_back
 

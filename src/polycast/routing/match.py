@@ -203,8 +203,11 @@ class RecordMatcher:
             if root is None:
                 return None
             record = root
-        cls: type | None = routes.class_of(record)
-        translate, sure = None, not routes.is_ambiguous(record.hash)
+        cls: type | None = routes.types.class_of(record)
+        translate, sure = (
+            None,
+            not routes.types.is_ambiguous(record.hash, routes.filters.names.versions),
+        )
         if rooted and context is not None:
             known = routes.contexts.kept(context, stored.position)
             if known is None and routes.contexts.is_there(context, stored.position):

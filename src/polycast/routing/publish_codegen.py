@@ -10,6 +10,8 @@ there is none in between. A Python without the GIL is refused by the dispatcher.
 
 from __future__ import annotations
 
+import itertools
+import linecache
 from dataclasses import dataclass, replace
 from functools import partial
 from types import CellType, CodeType, FunctionType
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Route", "RouteShape", "expression_of", "guarded", "make_route", "source_of"]
 
 UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
-NESTING_MARK = "<polycast turn>"
-PLAIN_MARK = "<polycast route>"
+NESTING_MARK = "<polycast turn"  # how the file names of functions begin that take the inline lock
+PLAIN_MARK = "<polycast route"
+MOST_CODES = 1_000  # that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +107,26 @@ def guarded(route: Route, otherwise: Callable[[Any], Any]) -> Route:
 
 
 _codes: dict[RouteShape, CodeType] = {}
+_numbers = itertools.count(1)
 
 
 def _code_for(shape: RouteShape) -> CodeType:
     code = _codes.get(shape)
     if code is None:
-        if len(_codes) > 1_000:
+        if len(_codes) > MOST_CODES:
+            for old in _codes.values():
+                linecache.cache.pop(old.co_filename, None)
             _codes.clear()
         code = _codes[shape] = _compile(shape)
     return code
 
 
 def _compile(shape: RouteShape) -> CodeType:
-    mark = NESTING_MARK if shape.locked else PLAIN_MARK
-    module = compile(source_of(shape), mark, "exec")
+    mark, source = NESTING_MARK if shape.locked else PLAIN_MARK, source_of(shape)
+    name = f"{mark} {next(_numbers)}>"
+    # So that tracebacks and debuggers show it.
+    linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    module = compile(source, name, "exec")
     factory = next(const for const in module.co_consts if isinstance(const, CodeType))
     return next(const for const in factory.co_consts if isinstance(const, CodeType))
 

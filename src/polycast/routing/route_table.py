@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from polycast.errors import BadOptionError, NotDecodableError
+from polycast.errors import BadOptionError
 from polycast.filters import Filter
-from polycast.matching import Definition, Selector, TopicPattern
+from polycast.matching import Definition
 from polycast.routing.context_versions import ContextHistory
-from polycast.routing.evaluable import is_ambiguous
+from polycast.routing.described_types import DescribedTypes, class_named
 from polycast.routing.filter_cache import EvaluableFilter, FilterCache
 from polycast.routing.route_index import PlannedRoute, RouteIndex
 from polycast.stores.values import PushedFilter
-from polycast.typesystem import (
-    Registry,
-    describe,
-    described_conforms,
-    described_conforms_exactly,
-    is_made,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from polycast.events import Record
-    from polycast.matching.interest import SelectedType
     from polycast.stores import StoredRoute, View
-    from polycast.typesystem import Description
+    from polycast.typesystem import Description, Registry
 
 __all__ = [
     "Budget",
-    "DescribedSelector",
     "RouteTable",
-    "class_named",
     "none_named",
 ]
 
@@ -48,31 +37,13 @@ def none_named(path: str) -> None:
     """No function is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedSelector(Selector[Any]):
-    """A selector where some classes are made from descriptions: then these decide."""
-
-    registry: Registry = field(kw_only=True, compare=False, repr=False)
-
-    def _covers_class(self, cls: type) -> bool:
-        if not any(map(is_made, (cls, *self.types))):
-            return Selector._covers_class(self, cls)
-        described, lookup = describe(cls), self.registry.describe
-        targets = [describe(target) for target in self.types]
-        if self.every and self.exact:
-            return described_conforms_exactly(described, *targets, lookup=lookup)
-        decide = described_conforms_exactly if self.exact else described_conforms
-        verdicts = (decide(described, target, lookup=lookup) for target in targets)
-        return all(verdicts) if self.every else any(verdicts)
-
-
 class Budget(Protocol):
     """What the filters of each owner may take of everybody's time."""
 
     longest: int
     """Bytes of a filter that is read; one that is longer is for its subscriber to ask."""
     steps: float
-    """That the filters of a owner may take for one event: they are not asked about others."""
+    """That the filters of an owner may take for one event: they are not asked about others."""
 
     def allowance(self, owner: str) -> float:
         """Seconds for which its filters may be asked now."""
@@ -95,7 +66,7 @@ class RouteTable:
         *,
         budget: Budget | None = None,
     ) -> None:
-        self.registry = registry
+        self.types, self.registry = DescribedTypes(registry), registry
         self._function, self.budget = function, budget
         self._indexes: dict[IndexKey, RouteIndex] = {}  # one for each context and owner
         self._entries: dict[int, PlannedRoute] = {}
@@ -104,11 +75,8 @@ class RouteTable:
         self._unsure_told: frozenset[int] | None = None
         longest = sys.maxsize if budget is None else budget.longest
         named, weighs = partial(class_named, registry), budget is not None
-        self._filters = FilterCache(registry, named, longest=longest, weighs=weighs)
-        self._learnt = 0  # descriptions of the store
+        self.filters = FilterCache(registry, named, longest=longest, weighs=weighs)
         self.waiting = Counter[str | None]()  # filters of each owner that are looked at again
-        self._classes: dict[str, type] = {}
-        self._ambiguous: dict[str, bool] = {}
         self.revision = 0  # of all that says who wants what
 
     def __len__(self) -> int:
@@ -137,7 +105,7 @@ class RouteTable:
     def move_to(self, routes: Iterable[StoredRoute], view: View) -> None:
         """Have these routes in effect, and no others; `view` tells what their types are."""
         wanted = {route.number: route for route in routes}
-        self._filters.refresh()  # classes may have been imported meanwhile
+        self.filters.refresh()  # classes may have been imported meanwhile
         self._count_waiting()
         self.learn(view)
         self.reconsider()
@@ -153,20 +121,13 @@ class RouteTable:
         """Learn the descriptions that have come into the store.
 
         What that changes of filters is done at once, or `later`, by calling `reconsider`: until it
-        has nothing left to do for a owner, no filter of that is asked, and all who may want an
+        has nothing left to do for an owner, no filter of that is asked, and all who may want an
         event are said to.
         """
-        new = view.descriptions(after=self._learnt)
-        if not new:
-            return
-        self._learnt += len(new)
-        unknown = [each for each in new if self.registry.described(each.hash) is None]
-        for description in unknown:
-            self.registry.add(description)
+        unknown = self.types.learn(view)
         if unknown:
-            self._ambiguous = {}
             self.revision += 1
-            self._filters.learn(unknown)
+            self.filters.learn(unknown)
             self._count_waiting()
         if not later:
             self.reconsider()
@@ -192,43 +153,40 @@ class RouteTable:
             accepted = "the number of a route that is not in effect"
             raise BadOptionError("route", route.number, accepted=accepted)
         definition = Definition.decoded(route.definition)
-        selector = self._selector(definition, private)
+        selector = self.types.selector(definition, private)
         try:
             where, sure, effort = self._filter(route.number, definition)
             about = (route, definition, selector, where, sure)
             self._put_in(PlannedRoute(*about, owner=owner, effort=effort))
         except BaseException:
-            self._filters.remove(route.number)
+            self.filters.remove(route.number)
             raise
 
     def remove(self, number: int) -> None:
         """Have one route less in effect, at the same cost."""
         if number not in self._entries:
             raise BadOptionError("number", number, accepted="that of a route that is in effect")
-        if number in self._filters.waiting:
-            self.waiting[self._owner_of(number)] -= 1
+        if number in self.filters.waiting:
+            self.waiting[self._entries[number].owner] -= 1
         self._take_out(number)
-        self._filters.remove(number)
-
-    def _owner_of(self, number: int) -> str | None:
-        return self._entries[number].owner
+        self.filters.remove(number)
 
     def _count_waiting(self) -> None:
-        self.waiting = Counter(map(self._owner_of, self._filters.waiting))
+        self.waiting = Counter(self._entries[number].owner for number in self.filters.waiting)
 
     def _take_out(self, number: int) -> None:
         entry = self._entries.pop(number)
-        seat = entry.definition.context, entry.owner
-        self._indexes[seat].remove(entry)
-        if not len(self._indexes[seat]):
-            del self._indexes[seat]
+        key = entry.definition.context, entry.owner
+        self._indexes[key].remove(entry)
+        if not len(self._indexes[key]):
+            del self._indexes[key]
         self._unsure.pop(number, None)
         self._changed()
 
     def _put_in(self, entry: PlannedRoute) -> None:
         number = entry.route.number
-        seat = entry.definition.context, entry.owner
-        self._indexes.setdefault(seat, RouteIndex()).add(entry)
+        key = entry.definition.context, entry.owner
+        self._indexes.setdefault(key, RouteIndex()).add(entry)
         self._entries[number] = entry
         if not entry.sure:
             self._unsure[number] = None
@@ -243,7 +201,7 @@ class RouteTable:
 
         That many are looked at again; whether there are more.
         """
-        for number, outcome in self._filters.again(limit):
+        for number, outcome in self.filters.again(limit):
             entry = self._entries[number]
             self.waiting[entry.owner] -= 1
             where, sure, effort = self._asked_of(entry.definition, outcome)
@@ -254,48 +212,24 @@ class RouteTable:
                 now = self._entries[number] = replace(entry, effort=effort)
                 self._indexes[entry.definition.context, entry.owner].reweigh(entry, now)
                 self.revision += 1
-        return bool(self._filters.waiting)
+        return bool(self.filters.waiting)
 
     @property
     def is_settled(self) -> bool:
         """Whether all filters are asked as what is known of types has it."""
-        return not self._filters.waiting
-
-    @property
-    def parsed(self) -> int:
-        """How many filters were parsed so far."""
-        return self._filters.parsed
-
-    def _selector(
-        self, definition: Definition, private: Mapping[str, Description]
-    ) -> Selector[Any]:
-        types = tuple(self._selected(each, private) for each in definition.types)
-        pattern = None if definition.topic is None else TopicPattern(definition.topic)
-        about = (definition.every, definition.exact, pattern)
-        return DescribedSelector(types, *about, registry=self.registry)
-
-    def _selected(self, wanted: SelectedType, private: Mapping[str, Description]) -> type:
-        if self._is_private(wanted) and wanted.hash in private:
-            return self.registry.made_apart(private[wanted.hash])
-        return self.registry.class_for(wanted.name, wanted.version, wanted.hash)
-
-    def _is_private(self, wanted: SelectedType) -> bool:
-        """Whether a route means by a type what nobody else knows."""
-        unknown = self.registry.described(wanted.hash) is None
-        return unknown and self.registry.resolve(wanted.name, version=wanted.version) is None
+        return not self.filters.waiting
 
     def _filter(self, number: int, definition: Definition) -> EvaluableFilter:
         """What can be asked here, and whether that is all."""
-        if any(map(self._is_private, definition.types)):
-            return EvaluableFilter(
-                None, is_whole=False
-            )  # its fields mean what only the subscriber knows
+        if any(map(self.types.is_private, definition.types)):
+            # Its fields mean what only the subscriber knows.
+            return EvaluableFilter(None, is_whole=False)
         if definition.filter is None and definition.function is None:
             return EvaluableFilter(None, is_whole=definition.where is None)
         function = self._function(definition.function) if definition.function else None
         if function is not None:
             return EvaluableFilter(Filter(function), is_whole=True)
-        return self._asked_of(definition, self._filters.add(number, definition.filter))
+        return self._asked_of(definition, self.filters.add(number, definition.filter))
 
     def _asked_of(self, definition: Definition, outcome: EvaluableFilter) -> EvaluableFilter:
         """The same, for a definition that may have more to ask."""
@@ -316,32 +250,5 @@ class RouteTable:
         return kept is not None and kept.is_whole and kept.is_pure
 
     def is_suspended(self, owner: str | None) -> bool:
-        """Whether no filter of a owner is asked for a while."""
+        """Whether no filter of an owner is asked for a while."""
         return self.budget is not None and owner is not None and not self.budget.allowance(owner)
-
-    def class_of(self, record: Record) -> type:
-        """The class of a record here; `object` if nobody has described it."""
-        known = self._classes.get(record.hash)
-        if known is None:
-            try:
-                known = self.registry.class_for(record.name, record.version, record.hash)
-            except NotDecodableError:
-                return object
-            self._classes[record.hash] = known
-        return known
-
-    def is_ambiguous(self, digest: str) -> bool:
-        """Whether events of a description may be read otherwise where their class is."""
-        known = self._ambiguous.get(digest)
-        if known is None:
-            known = self._ambiguous[digest] = is_ambiguous(
-                digest, self.registry, self._filters.names.versions
-            )
-        return known
-
-
-def class_named(registry: Registry, name: str) -> type | None:
-    """The class of a name: the real one if it is here, else one made from its description."""
-    known = registry.resolve(name)
-    described = registry.describe(name) if known is None else None
-    return known if described is None else registry.made(described)

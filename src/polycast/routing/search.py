@@ -10,8 +10,8 @@ from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.registered_names import RegisteredNames
+from polycast.routing.described_types import DescribedSelector
 from polycast.routing.plan import plan_of_routes
-from polycast.routing.route_table import DescribedSelector
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
