@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
@@ -24,6 +25,7 @@ from polycast.stores import (
     Retention,
     Routed,
     StoredRoute,
+    StoredSubscription,
     Stretch,
     open_store,
     retention_of,
@@ -32,6 +34,7 @@ from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.connections import Readers, connect
 from polycast.stores.sqlite.log_rows import plan_of_types
 from polycast.stores.sqlite.schema import APPLICATION, STEPS, prepare
+from polycast.stores.sqlite.state import SqlTransaction
 
 Open = Callable[..., SqliteStore]
 VERSION_1 = Path(__file__).parent / "files" / "version_1.db"
@@ -434,6 +437,23 @@ def test_a_watcher_that_raises_stops_nobody(open_sqlite: Open, drafts: MakeDraft
     store = open_sqlite()
     store.watch(lambda: 1 / 0)
     assert [store.append(drafts(n)) for n in (1, 2)] == [[1], [2]]
+
+
+def test_only_a_transaction_that_does_no_more_than_move_cursors_wakes_nobody(
+    open_sqlite: Open,
+) -> None:
+    store = open_sqlite()
+    kept = StoredSubscription("s", b"", 1, 1)
+    token = store.write(lambda tx: tx.take_over(kept)).result(10)
+
+    def move(tx: SqlTransaction, cursor: int, *, also: bool = False) -> bool:
+        assert tx.move("s", token=token, cursor=cursor)
+        if also:
+            tx.put_document("k", "n", b"")
+        return tx.is_silent
+
+    assert store.write(lambda tx: move(cast("SqlTransaction", tx), 2)).result(10)
+    assert not store.write(lambda tx: move(cast("SqlTransaction", tx), 3, also=True)).result(10)
 
 
 def test_a_file_that_is_gone_before_anybody_listens_leaves_no_socket(

@@ -436,7 +436,10 @@ class Store(EventLog, Protocol):
         """Why the store accepts no more writes, if it has failed."""
 
     def watch(self, woken: Callable[[], None]) -> None:
-        """Call a function, in any thread, soon after every commit by any process."""
+        """Call a function, in any thread, soon after every commit by any process.
+
+        Not after one that only moves cursors: these concern nobody but whoever has moved them.
+        """
 
     def close(self) -> None:
         """Finish what was submitted, and release the file."""

@@ -56,6 +56,8 @@ class SqlSubscriptions(SqlTables):
 class SqlSubscriptionChanges(SqlSubscriptions, SqlChanges):
     """Changes to subscriptions."""
 
+    moves = 0  # how many cursors were moved
+
     def save(self, kept: StoredSubscription) -> None:
         _SUBSCRIPTIONS.put(self.connection, *_of_kept(kept))
         self._revise(kept.name)
@@ -86,6 +88,7 @@ class SqlSubscriptionChanges(SqlSubscriptions, SqlChanges):
         if kept is None or kept.token != token:
             return False
         self._update(replace(kept, cursor=cursor))
+        self.moves += 1
         return True
 
 

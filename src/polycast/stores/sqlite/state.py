@@ -41,6 +41,7 @@ class SqlTransaction(
     def __init__(self, connection: apsw.Connection, path: str) -> None:
         super().__init__(connection, path)
         self._after: list[Callable[[], None]] = []
+        self._before = connection.total_changes()
 
     def after(self, done: Callable[[], None]) -> None:
         self._after.append(done)
@@ -49,6 +50,11 @@ class SqlTransaction(
         """Call what the work passed to `after`."""
         for done in self._after:
             done()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether all it has done is to move cursors, so that nobody has to look at the store."""
+        return 0 < self.moves == self.connection.total_changes() - self._before
 
     def remove_bus(self, bus: int) -> None:
         self._execute("DELETE FROM buses WHERE id = ?", (bus,))

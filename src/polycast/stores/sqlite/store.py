@@ -138,6 +138,7 @@ class SqliteStore(Readable):
             tx = SqlTransaction(connection, path)
             result = work(tx)
             tx.finish()
+            job.is_silent = tx.is_silent
             return result
 
         job = Change(change, future=self._future)

@@ -31,6 +31,7 @@ class WriteJob(Generic[T]):
     result: T
     records: int  # the size of groups is measured by both
     size: int
+    is_silent: bool  # whether nobody has to look at the store because of it
 
     def __init__(self, future: Callable[[], InterruptibleFuture[T]]) -> None:
         self.future = future()
@@ -48,7 +49,7 @@ class WriteJob(Generic[T]):
 class Change(WriteJob[T]):
     """A function that changes the state, or truncates the log, in the writer's transaction."""
 
-    __slots__ = ("work",)
+    __slots__ = ("is_silent", "work")
 
     records = _CHANGE
     size = 0
@@ -60,7 +61,7 @@ class Change(WriteJob[T]):
         future: Callable[[], InterruptibleFuture[T]] = InterruptibleFuture,
     ) -> None:
         super().__init__(future)
-        self.work = work
+        self.work, self.is_silent = work, False
 
 
 class Appending(WriteJob[list[int]]):
@@ -69,6 +70,7 @@ class Appending(WriteJob[list[int]]):
     The submitting thread encodes them, so that the writer has little to do per record.
     """
 
+    is_silent = False
     __slots__ = ("also", "bodies", "drafts", "moment", "records", "runs", "size")
 
     def __init__(

@@ -178,7 +178,8 @@ class StoreWriter:
         self._numbers.keep_new()
         for job in group:
             job.settle()
-        self._wake()
+        if not all(job.is_silent for job in group):
+            self._wake()
         try:
             self._checkpoints.run()  # after those who wait were told
         except Exception as error:
