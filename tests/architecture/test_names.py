@@ -18,12 +18,12 @@ SOURCE = Path(__file__).parents[2] / "src" / "polycast"
 MOST_METHODS = 20
 
 LIMITS = {
-    "gerund modules": 10,
-    "repeated file names": 20,
-    "repeated class names": 28,
-    "large classes": 21,
-    "methods of the largest class": 47,
-    "`for each in`": 325,
+    "gerund modules": 8,
+    "repeated file names": 16,
+    "repeated class names": 12,
+    "large classes": 11,
+    "methods of the largest class": 36,
+    "`for each in`": 95,
 }
 
 ADVICE = {
