@@ -48,7 +48,7 @@ from polycast.filters.filter import Filter
 from polycast.filters.lifting.ast_translator import Unliftable
 from polycast.pipeline.data_source import BatchReader
 from polycast.pipeline.read_request import request_for
-from polycast.pipeline.tables import check_verdicts
+from polycast.pipeline.tables import check_verdicts, replay, stream, table
 from polycast.stores import open_store
 from polycast.stores.sqlite.readonly_store import open_readonly
 
@@ -378,6 +378,12 @@ def test_options_that_make_no_sense_are_refused(
     publish()
     with pytest.raises(BadOptionError):
         request_for(url, Sale, **options)
+
+
+@pytest.mark.parametrize("read", [table, stream, replay])
+def test_an_option_that_does_not_exist_is_refused(url: str, read: Callable[..., Any]) -> None:
+    with pytest.raises(BadOptionError, match=r"there is no such option; did you mean where=\?"):
+        read(None, url, Order, wehre=lambda order: order.total > 1)
 
 
 @pytest.mark.parametrize(

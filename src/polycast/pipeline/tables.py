@@ -37,14 +37,14 @@ class TableOptions(TypedDict, total=False):
     functions: Mapping[str, Callable[..., Any]] | None  # that filters and contexts may name
     misfits: str  # what becomes of an event without a row: "raise", or "skip" to leave it out
     context: Context | str | None  # whose view of events; by name as it was then, or a draft
-    impure: str | None  # when impure functions are called: see docs/contexts.md
+    impure: str | None  # "per_batch": contexts may have functions marked as impure
 
 
 def table(spark: SparkSession, url: str, what: Any, **options: Unpack[TableOptions]) -> DataFrame:
     """Return the events of a type and its subtypes, with their attributes as columns.
 
     `what` is what `subscribe` takes, or the wire name of a type. The table has the events that are
-    in the log when a query over it is planned.
+    in the log when a query over it is planned. The options are those of `TableOptions`.
     """
     request = _prepared(spark, url, what, options)
     return spark.read.format(PolycastSource.name()).option(REQUEST, request.encoded()).load()
@@ -77,6 +77,9 @@ def _prepared(
     spark: SparkSession, url: str, what: Any, options: TableOptions, *, max_rows: int = MAX_ROWS
 ) -> ReadRequest:
     """Make the request and check it here, so that errors are raised before a worker reads."""
+    for option, value in options.items():
+        if option not in TableOptions.__annotations__:
+            raise BadOptionError.unknown(option, value, TableOptions.__annotations__)
     if what is None:
         raise BadOptionError("what", what, accepted="a type, or the wire name of a type")
     tasks = spark.sparkContext.defaultParallelism
