@@ -30,7 +30,7 @@ import polycast as pc
 from polycast.broker.server.filter_budget import FilterBudget
 from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for, wanted_from_afar
-from polycast.routing import Plan, plan_of_routes, target_index
+from polycast.routing import Plan, plan_of_routes, target_table
 from polycast.routing.match import RecordMatcher
 from polycast.routing.target_table import TargetTable
 from polycast.stores import StoredRoute
@@ -74,7 +74,7 @@ def test_recipients_are_those_that_the_reference_names(
     indexed: bool, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     if indexed:
-        monkeypatch.setattr(target_index, "MANY", 0)
+        monkeypatch.setattr(target_table, "MANY", 0)
         monkeypatch.setattr(Plan, "forget", lambda plan: plan.index and None)  # made at once
     check_recipients(world)
 
@@ -87,7 +87,7 @@ def test_a_bus_calls_those_that_the_reference_names(
     dispatch: Any, many: int, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     """Generated routes, and the slow path where there is no route."""
-    monkeypatch.setattr(target_index, "MANY", many)
+    monkeypatch.setattr(target_table, "MANY", many)
     with pc.Bus(federation=federation()) as bus:
         check_bus(bus, world, dispatch)
 

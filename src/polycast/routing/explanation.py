@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.filters import Filter
     from polycast.matching import Definition, Interest, Selector
-    from polycast.routing.route_index import PlannedRoute
+    from polycast.routing.route_table import PlannedRoute
     from polycast.routing.translation import ContextTranslation
     from polycast.stores import Stored, View
     from polycast.stores.values import PushedFilter

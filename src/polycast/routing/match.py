@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import NotDecodableError
 from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
-from polycast.routing.route_index import Projection
+from polycast.routing.route_table import Projection
 from polycast.routing.translation import letter_name
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.routing.evaluable import Effort
-    from polycast.routing.route_index import RouteIndex
-    from polycast.routing.route_table import IndexKey, RouteTable
+    from polycast.routing.route_table import IndexKey, RouteIndex, RouteTable
     from polycast.stores import Stored
 
     Decoded = tuple[list[Any], list[int], list[int]]  # events, their places, and where none is

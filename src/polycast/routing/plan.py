@@ -17,8 +17,7 @@ from polycast.errors.failures import FAILURES
 from polycast.routing.match import RecordMatcher
 from polycast.routing.recipient_query import Recipient, RecipientQuery
 from polycast.routing.route_table import RouteTable, none_named
-from polycast.routing.target_index import TargetIndex, is_single, pays_to_index
-from polycast.routing.target_table import TargetTable
+from polycast.routing.target_table import TargetIndex, TargetTable, is_single, pays_to_index
 from polycast.routing.translation import ContextRemoved, ContextTranslation, TranslationFailed
 from polycast.stores import Undecodable
 from polycast.typesystem import Registry

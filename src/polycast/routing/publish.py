@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import BadOptionError
 from polycast.errors.failures import FAILURES, check_has_run
 from polycast.routing.dispatcher import ROUNDS
-from polycast.routing.publish_metadata import PublishMetadata, RouteKey
 from polycast.routing.recipient_query import LiveForms, RecipientQuery, entry_as
+from polycast.routing.route_cache import PublishMetadata, RouteKey
 from polycast.routing.route_compiler import RouteCompiler
 from polycast.stores import Entry, Receipt
 

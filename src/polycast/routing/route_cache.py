@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+import msgspec
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from polycast.events import Identity
     from polycast.routing.plan import Plan
     from polycast.routing.publish_codegen import Route
-    from polycast.routing.publish_metadata import RouteKey
     from polycast.routing.target_table import Choice, Target
     from polycast.stores import Receipt
 
-    MadeRoute = tuple[type, RouteKey]
 
-__all__ = ["RouteCache"]
+__all__ = ["PublishMetadata", "RouteCache", "RouteKey"]
+
+
+class PublishMetadata(msgspec.Struct, frozen=True, gc=False):
+    """The same for all events of one publish; without options, only where they come from."""
+
+    topic: str | None = None
+    priority: int = 0
+    expires: float | None = None  # by the wall clock
+    headers: Mapping[str, str] | None = None
+    given: Identity | None = None
+    """The identity of one that may have been published before."""
+    context: str | None = None  # the publisher's; None is the root
+
+
+class RouteKey(NamedTuple):
+    """How events come: on a topic, from a publisher in a context."""
+
+    topic: str | None
+    source: str | None = None
+
+    def metadata(self) -> PublishMetadata:
+        """What is said of events that come so."""
+        return PublishMetadata(self.topic, context=self.source)
+
 
 MOST_ROUTES = 4_096  # of one class: each topic has its own, and topics never end
 
@@ -33,15 +58,15 @@ class RouteCache:
         self._made: WeakKeyDictionary[type, dict[RouteKey, Route]] = WeakKeyDictionary()
         self._dense: WeakKeyDictionary[type, set[RouteKey]] = WeakKeyDictionary()
 
-    def all(self) -> list[MadeRoute]:
+    def all(self) -> list[tuple[type, RouteKey]]:
         """All that were made."""
         return [(cls, key) for cls, made in list(self._made.items()) for key in made]
 
-    def of(self, cls: type) -> list[MadeRoute]:
+    def of(self, cls: type) -> list[tuple[type, RouteKey]]:
         """Those of one class."""
         return [(cls, key) for key in self._made.get(cls, ())]
 
-    def leading_to(self, plan: Plan, target: Target) -> list[MadeRoute]:
+    def leading_to(self, plan: Plan, target: Target) -> list[tuple[type, RouteKey]]:
         """Those that a target can be reached by."""
         choices = plan.targets.choices(target)
         return [
@@ -81,7 +106,7 @@ class RouteCache:
         """Whether that was found since the plan has last changed."""
         return key in self._dense.get(cls, ())
 
-    def expire(self, stale: Iterable[MadeRoute]) -> None:
+    def expire(self, stale: Iterable[tuple[type, RouteKey]]) -> None:
         """Whoever calls one of these finds out, and publishes by the plan as it is now."""
         for cls, key in stale:
             self._dense.get(cls, set()).discard(key)

@@ -26,9 +26,9 @@ from polycast.routing.publish_codegen import (
     make_route,
     names_for,
 )
-from polycast.routing.publish_metadata import RouteKey
 from polycast.routing.recipient_query import LiveForm, Recipient
-from polycast.routing.target_index import is_single, pays_to_index
+from polycast.routing.route_cache import RouteKey
+from polycast.routing.target_table import is_single, pays_to_index
 from polycast.routing.translation import ContextRemoved
 from polycast.stores import Entry, Receipt
 

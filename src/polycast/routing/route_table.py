@@ -4,31 +4,134 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from polycast.errors import BadOptionError
 from polycast.filters import Filter
-from polycast.matching import Definition
+from polycast.filters.tree.projection import attributes_read
+from polycast.filters.tree.relaxation import EVERYTHING
+from polycast.matching import Definition, Matcher, Selectors
 from polycast.routing.context_versions import ContextHistory
 from polycast.routing.described_types import DescribedTypes, class_named
-from polycast.routing.filter_cache import EvaluableFilter, FilterCache
-from polycast.routing.route_index import PlannedRoute, RouteIndex
+from polycast.routing.filter_cache import NO_EFFORT, EvaluableFilter, FilterCache
 from polycast.stores.values import PushedFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from polycast.matching import Selector
+    from polycast.routing.evaluable import Effort
     from polycast.stores import StoredRoute, View
     from polycast.typesystem import Description, Registry
 
-__all__ = [
-    "Budget",
-    "RouteTable",
-    "none_named",
-]
+__all__ = ["Budget", "PlannedRoute", "Projection", "RouteIndex", "RouteTable", "none_named"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRoute:
+    """A route, compiled."""
+
+    route: StoredRoute
+    definition: Definition
+    selector: Selector[Any]
+    where: Filter[Any] | None
+    """What of its filter can be asked here."""
+    sure: bool
+    """Whether that is all of it."""
+    owner: str | None = None
+    """Whose it is, where the filters of one owner must not take the time of others."""
+    effort: Effort = NO_EFFORT
+    """What asking it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What the filters of some routes read of an event."""
+
+    filtered: bool
+    """Whether any of them has a filter."""
+    names: frozenset[str] | None
+    """The attributes that are asked for; None if all of the event may be."""
+    effort: Effort = NO_EFFORT
+    """What asking all of them takes."""
+
+
+@dataclass(slots=True)
+class _FilterUsage:
+    """What the filters behind one selector read, as counts, so that they can come and go."""
+
+    routes: int = 0
+    filters: int = 0
+    whole: int = 0
+    names: Counter[str] = field(default_factory=Counter)
+    effort: Effort = NO_EFFORT
+
+    def change(self, entry: PlannedRoute, by: int) -> None:
+        where = entry.where
+        self.routes += by
+        self.effort = self.effort.plus(entry.effort, by)
+        if where is None or where == EVERYTHING:
+            return
+        self.filters += by
+        names = attributes_read(where.tree)
+        if names is None:
+            self.whole += by
+            return
+        for name in names:
+            self.names[name] += by
+            if not self.names[name]:
+                del self.names[name]
+
+
+class RouteIndex:
+    """Changed route by route, at a cost that does not depend on how many there are."""
+
+    def __init__(self) -> None:
+        self.matcher: Matcher[int] = Matcher()
+        self._usage: dict[Selector[Any], _FilterUsage] = {}
+        self._selectors = Selectors()  # the same
+
+    def __len__(self) -> int:
+        return len(self.matcher)
+
+    def add(self, entry: PlannedRoute) -> None:
+        """Add a route."""
+        self.matcher.add(entry.route.number, entry.selector, entry.where)
+        self.matcher.prepare(entry.selector)
+        if entry.selector not in self._usage:
+            self._usage[entry.selector] = _FilterUsage()
+            self._selectors.add(entry.selector)
+        self._usage[entry.selector].change(entry, 1)
+
+    def reweigh(self, before: PlannedRoute, now: PlannedRoute) -> None:
+        """Asking a route takes more or less than before."""
+        usage = self._usage[now.selector]
+        usage.effort = usage.effort.plus(before.effort, -1).plus(now.effort)
+
+    def remove(self, entry: PlannedRoute) -> None:
+        """Remove a route."""
+        self.matcher.remove(entry.route.number)
+        usage = self._usage[entry.selector]
+        usage.change(entry, -1)
+        if not usage.routes:
+            del self._usage[entry.selector]
+            self._selectors.remove(entry.selector)
+
+    def projection(self, cls: type, topic: str | None) -> Projection | None:
+        """What the filters of routes that cover a class on a topic read; None if no route does."""
+        usages = [self._usage[selector] for selector in self._selectors.covering(cls, topic)]
+        if not usages:
+            return None
+        whole = any(usage.whole for usage in usages)
+        names = None if whole else frozenset().union(*(usage.names for usage in usages))
+        effort = NO_EFFORT
+        for usage in usages:
+            effort = effort.plus(usage.effort)
+        return Projection(any(usage.filters for usage in usages), names, effort)
+
 
 IndexKey = tuple[str | None, str | None]  # a context, and an owner
 
@@ -239,16 +342,9 @@ class RouteTable:
         """What is asked here of the filter of a route, as things are now."""
         entry = self._entries[number]
         where = None if entry.where is None else str(entry.where)
-        within = not self._can_evaluate(entry.definition.context)
-        return PushedFilter(where, entry.sure, within, self.is_suspended(entry.owner))
-
-    def _can_evaluate(self, context: str | None) -> bool:
-        """Whether filters are asked about what comes into a context from elsewhere."""
-        if context is None:
-            return True
-        kept = self.contexts.kept(context, sys.maxsize)
-        return kept is not None and kept.is_whole and kept.is_pure
-
-    def is_suspended(self, owner: str | None) -> bool:
-        """Whether no filter of an owner is asked for a while."""
-        return self.budget is not None and owner is not None and not self.budget.allowance(owner)
+        context, owner, budget = entry.definition.context, entry.owner, self.budget
+        # Whether filters are asked about what comes into the context from elsewhere.
+        known = None if context is None else self.contexts.kept(context, sys.maxsize)
+        can_look = context is None or (known is not None and known.is_whole and known.is_pure)
+        is_suspended = budget is not None and owner is not None and not budget.allowance(owner)
+        return PushedFilter(where, entry.sure, not can_look, is_suspended)

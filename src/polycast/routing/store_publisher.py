@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polycast.errors import BadOptionError, PublishUnknownError, StoreFailedError
 from polycast.events import MSGPACK, Identity, Root, codec_for
 from polycast.routing.publish_codegen import Route
-from polycast.routing.publish_metadata import RouteKey
 from polycast.routing.recipient_query import LiveForms, RecipientQuery
+from polycast.routing.route_cache import RouteKey
 from polycast.routing.submissions import SubmissionQueue
 from polycast.routing.translation import ContextRemoved, TranslationFailed, letter_name, reason_of
 from polycast.stores import Receipt, Run, Stray, Undecodable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from polycast.events import EncodedRun, Record
     from polycast.forks import Home
     from polycast.routing.dispatcher import Dispatcher
-    from polycast.routing.publish_metadata import PublishMetadata
     from polycast.routing.recipient_query import Recipient
     from polycast.routing.record_router import RecordRouter
+    from polycast.routing.route_cache import PublishMetadata
     from polycast.routing.submissions import Waiting
     from polycast.stores import Publisher, Store, Stored
 

@@ -12,7 +12,7 @@ from polycast.config import Isolation, Settings, check_name, level_named, level_
 from polycast.errors import BadOptionError
 from polycast.events import Identity
 from polycast.matching import check_topic
-from polycast.routing.publish_metadata import PublishMetadata
+from polycast.routing.route_cache import PublishMetadata
 
 if TYPE_CHECKING:
     from polycast.config import (
