@@ -23,6 +23,7 @@ CORE = 4  # threads kept
 MOST = 1_000  # threads at most, if callbacks are slow; those that are stuck do not count
 _log = log_of("polycast")
 TICK = 0.01  # seconds without progress after which more threads are started
+LOOK = 0.5  # seconds between two looks at callbacks that run
 BURST = 64  # threads started at once, one for each job that waits
 
 
@@ -74,6 +75,7 @@ class Pool:
         self._started = itertools.count(1)
         self._progress = 0
         self._idle = 0
+        self._unwatched = False  # whether the watcher sleeps until it is woken
         self._watcher: threading.Thread | None = None
         self._watch, self._pause = runtime.event(), runtime.event()
         self._closed = False
@@ -84,7 +86,8 @@ class Pool:
         self._ready.put(job)
         if self._idle <= 0 and len(self._workers) < CORE and not is_mine(self._lock):
             self._add_worker()  # else it is what was interrupted, and the watcher looks, too
-        self._watch.set()
+        if self._unwatched or self._ready.qsize() > self._idle:
+            self._watch.set()
 
     def _add_worker(self) -> None:
         """Start a thread, and the one that watches over them.
@@ -131,6 +134,9 @@ class Pool:
             with self._lock:
                 self._idle -= 1
                 self._progress += 1
+                are_few = self._ready.qsize() > self._idle
+            if are_few:
+                self._watch.set()
             if job is None:
                 break
             worker.job = job
@@ -155,8 +161,14 @@ class Pool:
             return extra
 
     def _watch_over(self) -> None:
+        before = -1
         while not self._closed:
-            self._watch.wait(min(self.stuck_timeout / 4, 0.5) if self._busy() else None)
+            # Whoever submits a job from here on wakes the watcher, which would not see it.
+            self._unwatched = not self._busy() and self._progress == before
+            if self._unwatched and (self._ready.qsize() > 0 or self._progress != before):
+                self._unwatched = False
+            self._watch.wait(None if self._unwatched else min(self.stuck_timeout / 4, LOOK))
+            self._unwatched = False
             self._watch.clear()
             before = self._progress
             self._pause.wait(TICK)
