@@ -8,13 +8,15 @@ thread of its own, which writes large messages a piece at a time.
 from __future__ import annotations
 
 import selectors
+import socket
 import ssl
+import struct
 import threading
 import time
 from collections import deque
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from socket import SHUT_RDWR, SHUT_WR
+from socket import SHUT_RDWR, SHUT_WR, SO_RCVTIMEO, SOL_SOCKET
 from typing import TYPE_CHECKING
 
 from websockets.client import ClientProtocol
@@ -24,7 +26,6 @@ from websockets.protocol import State
 from polycast.locks import is_mine, others_wait
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from websockets.uri import WebSocketURI
@@ -33,24 +34,32 @@ __all__ = ["ClientSocket"]
 
 PIECE = 65_536  # bytes of a message after which pings and pongs may be sent
 CLOSING = 1.0  # seconds for the other side to end a connection that is being closed
+_DONT_WAIT: int | None = getattr(socket, "MSG_DONTWAIT", None)  # not on Windows
 _DATA = (Opcode.BINARY, Opcode.CONT)
 _LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class _Network:
-    """A socket that never blocks; TLS or not."""
+    """A socket: reading waits for data, writing for nothing."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        connection.setblocking(False)
-        # OpenSSL must not be called in two threads at once; neither call blocks.
-        is_tls = isinstance(connection, ssl.SSLSocket)
-        self._calling = threading.Lock() if is_tls else nullcontext()
-        self._readable = selectors.DefaultSelector()
-        self._readable.register(connection, selectors.EVENT_READ)
+        # OpenSSL must not be called in two threads at once, so there neither call may block.
+        self._is_tls = isinstance(connection, ssl.SSLSocket)
+        self._calling = threading.Lock() if self._is_tls else nullcontext()
+        self._timeout: float | None = None
+        self._readable: selectors.BaseSelector | None = None
+        if self._is_tls or _DONT_WAIT is None:
+            connection.setblocking(False)
+            self._readable = selectors.DefaultSelector()
+            self._readable.register(connection, selectors.EVENT_READ)
+        else:  # one call waits and reads
+            connection.setblocking(True)
 
     def recv(self, timeout: float | None) -> bytes | None:
         """What has come, empty at the end; None if nothing comes in time."""
+        if self._readable is None:
+            return self._recv_within(timeout)
         while self._readable.select(timeout):
             try:
                 with self._calling:
@@ -61,9 +70,24 @@ class _Network:
                 return b""
         return None
 
+    def _recv_within(self, timeout: float | None) -> bytes | None:
+        try:
+            if timeout != self._timeout:
+                self._timeout = timeout
+                seconds = 0.0 if timeout is None else max(timeout, 1e-3)  # 0 waits for ever
+                parts = int(seconds), int(seconds % 1 * 1e6)
+                self._socket.setsockopt(SOL_SOCKET, SO_RCVTIMEO, struct.pack("ll", *parts))
+            return self._socket.recv(PIECE)
+        except _LATER:
+            return None
+        except OSError:
+            return b""
+
     def send(self, data: memoryview) -> int | None:
         """Send what the network takes now; how many bytes, or None if it takes nothing."""
         try:
+            if self._readable is None:
+                return self._socket.send(data, _DONT_WAIT or 0)
             with self._calling:
                 return self._socket.send(data)
         except _LATER:
@@ -81,7 +105,8 @@ class _Network:
 
     def close(self) -> None:
         """Free it; nobody reads or writes any more."""
-        self._readable.close()
+        if self._readable is not None:
+            self._readable.close()
         self._socket.close()
 
 

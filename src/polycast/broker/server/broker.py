@@ -17,6 +17,7 @@ from polycast.broker.server.filter_budget import FilterBudget
 from polycast.broker.server.flow_control import ByteBudget, EvictingPool
 from polycast.broker.server.limits import Quota, ServerLimits
 from polycast.broker.server.log_rate_limit import server_log
+from polycast.broker.server.loop_callbacks import LoopCallbacks
 from polycast.broker.server.maintenance import Maintenance
 from polycast.broker.server.ownership import PublisherOwners, migrate_owners
 from polycast.broker.server.type_catalog import TypeCatalog
@@ -32,7 +33,6 @@ from polycast.stores.memory_store import MemoryStore
 from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from polycast.broker.server.access import Principal, Tokens
     from polycast.broker.server.client_session import ClientSession
@@ -91,8 +91,10 @@ class Broker:
             self.store, self.type_catalog, self.filter_budget, monotonic=self.runtime.monotonic
         )
         self.pool = self.runtime.executor(2, "polycast-broker")
+        self._callbacks = LoopCallbacks()
+        self.soon, self.defer = self._callbacks.soon, self._callbacks.defer
         self.scheduler = FairScheduler(
-            soon=self.soon, later=self._later, thread_time=self.runtime.thread_time
+            soon=self.soon, later=self._callbacks.later, thread_time=self.runtime.thread_time
         )
         self.tokens = tokens
         self.usage = Usage(self.store, self.clock, self._quota_of)
@@ -103,10 +105,8 @@ class Broker:
         self.opened = self.cut_off = 0  # sessions so far
         self.failure: StoreError | None = None  # why the log cannot be read
         self._maintenance = Maintenance(self.store, self.clock, self.refresh_tokens, self.usage)
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._bell = asyncio.Event()
         self._lock = threading.Lock()
-        self._waiting: list[Callable[[], None]] = []
         self._rung = False
         self._soon: asyncio.TimerHandle | None = None  # when nobody follows the log
         self.store.watch(self._committed)
@@ -115,15 +115,14 @@ class Broker:
 
     async def run(self) -> None:
         """Send new events to clients until cancelled."""
-        self._loop = asyncio.get_running_loop()
+        self._callbacks.begin(asyncio.get_running_loop())
         maintenance = asyncio.create_task(self._maintenance.run())
-        self._do_waiting()  # submitted before there was a loop
         self._bell.set()
         try:
             while True:
                 await self._wait()
                 try:
-                    while self.fanout.step():
+                    while self._callbacks.in_one_turn(self.fanout.step):
                         await asyncio.sleep(0)
                     self.failure = None
                 except StoreError as error:
@@ -161,32 +160,10 @@ class Broker:
         with self._lock:
             self._rung = False
         self.fanout.commits += 1
-        loop = asyncio.get_running_loop()
-        if self.fanout.has_followers:  # answers that are given by now are sent first
-            loop.call_soon(self.ring)
+        if self.fanout.has_followers:
+            self.ring()
         elif self._soon is None:
-            self._soon = loop.call_later(UNFOLLOWED, self.ring)
-
-    def soon(self, work: Callable[[], None]) -> None:
-        """Schedule a callback in the thread of the loop; from any thread."""
-        with self._lock:
-            self._waiting.append(work)
-            if len(self._waiting) > 1 or self._loop is None:
-                return
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._do_waiting)
-
-    def _later(self, seconds: float, work: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_later(seconds, work)
-
-    def _do_waiting(self) -> None:
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-        for work in waiting:
-            try:
-                work()
-            except Exception:  # of one client; others wait behind it
-                _log.exception("an answer could not be given")
+            self._soon = asyncio.get_running_loop().call_later(UNFOLLOWED, self.ring)
 
     def close(self) -> None:
         """Save the usage of quotas, and close the store."""

@@ -67,6 +67,7 @@ class ClientSession:
             frame=broker.limits.frame,
             patience=broker.patience,
             of_all=broker.outbound_budget,
+            defer=broker.defer,
         )
         self.outbox.emptied, self.outbox.failed = self._some_was_sent, self.cut_off
         self.outbox.changed = partial(broker.outbound_pool.has_now, self)

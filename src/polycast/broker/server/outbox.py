@@ -43,7 +43,9 @@ class Outbox:
         frame: int,
         patience: float,
         of_all: ByteBudget,
+        defer: Callable[[Callable[[], None]], object],
     ) -> None:
+        self._defer = defer  # until the end of this turn of the event loop
         self._write, self._write_now = write, write_now
         self._limit, self._frame, self._patience = limit, frame, patience
         self._of_all = of_all
@@ -77,7 +79,7 @@ class Outbox:
             self._bell.set()
         elif not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._defer(self._flush)
 
     def _flush(self) -> None:
         """Write what waits at once, or leave it to the task."""
