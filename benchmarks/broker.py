@@ -1,6 +1,6 @@
 """Measures the broker: READY's figures 3 and 4, latency, one connection, NATS and FastStream.
 
-python benchmarks/broker.py                     # about 22 minutes
+python benchmarks/broker.py                     # about 25 minutes
 python benchmarks/broker.py --quick             # tries it out; nothing is written
 python benchmarks/broker.py --only latency      # one part; nothing is written
 

@@ -33,7 +33,6 @@ from polycast.stores.memory_store import MemoryStore
 from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:
-
     from polycast.broker.server.access import Principal, Tokens
     from polycast.broker.server.client_session import ClientSession
     from polycast.config import Clock

@@ -121,6 +121,10 @@ class RequestHandler:
         self._session.backpressure.count(-1, -size)
         self._session.post(message)
 
+    def _look_after(self, changing: Future[Any]) -> None:
+        """Have the fan-out look at a change at once: clients that only publish hear of it, too."""
+        changing.add_done_callback(lambda done: self._broker.soon(self._broker.ring))
+
     def _in_lane(
         self, work: Callable[..., Any], submit: Callable[[Callable[..., Any]], Future[Any]]
     ) -> Future[Any]:
@@ -149,6 +153,7 @@ class RequestHandler:
         describing, answer = self._store.describe(public), encode(private)
         size = OVERHEAD * len(message.descriptions)
         self._answer_later(describing, message.number, lambda _: answer, size)
+        self._look_after(describing)
 
     def _want(self, message: Want) -> Iterator[None]:
         session, many = self._session, len(message.definitions)
@@ -220,3 +225,4 @@ class RequestHandler:
         else:
             working = self._store.write(lambda tx: perform(tx, message, scope))
         self._answer_later(working, message.number, bytes, size)
+        self._look_after(working)
