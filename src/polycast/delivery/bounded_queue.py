@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundedQueue", "Candidacy"]
 
+# Most subscriptions that are called in line never need their own; nothing is ever added to these.
+NO_ATTEMPTS: dict[Attempt, None] = {}
+NO_PUBLISHERS: dict[str, None] = {}
 Candidacy = tuple["Entry", object]
 """An entry, and which members of a group want it."""
 
@@ -58,10 +61,10 @@ class BoundedQueue:
         self._changed: threading.Condition | None = None  # made when somebody waits for it
         self.backlog = Backlog(ordered=settings.level.order != "none", lifo=settings.pull == "lifo")
         self.fast: FastPath | None = None  # made when it is first opened
-        self.delayed: dict[Attempt, None] = {}  # waiting for redelivery
+        self.delayed = NO_ATTEMPTS  # waiting for redelivery
         self.candidates: deque[Candidacy] | None = None  # of a group: what is to be claimed first
-        self.discarded: list[Attempt] = []  # dropped, and freed when no lock is held
-        self.publishers: dict[str, None] = {}  # whose events have come
+        self.discarded: tuple[Attempt, ...] = ()  # dropped; freed when no lock is held
+        self.publishers = NO_PUBLISHERS  # whose events have come
         self.reserved = 0
         self.held = False  # nothing is handed out yet: history has to come first
         self.paused = False
@@ -101,16 +104,21 @@ class BoundedQueue:
         """Add the newest."""
         self.backlog.append(attempt)
         self._cursor.enqueued(attempt)
-        self.publishers[attempt.publisher] = None
+        self.note_publisher(attempt)
         if self.settings.pull:
             self.notify()
+
+    def note_publisher(self, attempt: Attempt) -> None:
+        """Note whose event it is, for the order of each publisher."""
+        self.publishers = self.publishers or {}
+        self.publishers[attempt.publisher] = None
 
     def merge(self, attempts: Iterable[Attempt]) -> None:
         """Add history, or what is replayed, where it stands in the log, whatever the bound."""
         attempts = list(attempts)
         for attempt in attempts:
             attempt.prior = True
-            self.publishers[attempt.publisher] = None
+            self.note_publisher(attempt)
             self._cursor.enqueued(attempt)
         self.backlog.merge(attempts)
         self.held = False
@@ -131,8 +139,9 @@ class BoundedQueue:
             return self.behind is None
         self._counts.dropped += 1
         if policy == "drop_oldest" and self.backlog:
-            self.discarded.append(self.backlog.drop_oldest())
-            self._cursor.done(self.discarded[-1])
+            oldest = self.backlog.drop_oldest()
+            self.discarded = (*self.discarded, oldest)
+            self._cursor.done(oldest)
             return True
         return False
 

@@ -198,11 +198,11 @@ class Puller(Consumer):
         with queue.locked():
             for attempt in queue.backlog:
                 mailbox.cursor.done(attempt)
-            queue.discarded.extend(queue.backlog.clear())
+            discarded = queue.backlog.clear()  # freed when the lock is not held any more
             if queue.behind is not None:
                 mailbox.worker.read_on()
             queue.notify()
-        queue.discarded.clear()
+        del discarded
 
 
 class PoolConsumer(Consumer):

@@ -261,7 +261,7 @@ class GroupClaims:
                 attempt = self._members.attempt(entry, verdict)
                 attempt.count, attempt.begun = flight.attempts - 1, True
                 attempt.claim = flight.token
-                self._queue.publishers[attempt.publisher] = None
+                self._queue.note_publisher(attempt)
                 is_last = flight.attempts > self._queue.settings.attempts
                 if late:
                     self.cursor.pass_on(attempt, 0.0)
@@ -320,9 +320,9 @@ class GroupClaims:
         """This bus had counted as dead: what it had claimed is free."""
         with self._queue.locked():
             self.cursor.lost()
-            self._queue.discarded.extend(self._queue.backlog.clear())
+            discarded = self._queue.backlog.clear()  # freed when the lock is not held any more
             self._queue.delayed.clear()
-        self._queue.discarded.clear()
+        del discarded
 
     # -- going out ---------------------------------------------------------------------------------
 

@@ -112,13 +112,9 @@ class GroupMembers:
         """Whether nobody here can be given anything for now."""
         return all(member.paused for member in self.members)
 
-    def free(self) -> list[Consumer]:
-        """The members that can be given something now."""
-        return [member for member in self.members if not member.busy and not member.is_away()]
-
     def is_free(self) -> bool:
-        """Whether some member can be given something."""
-        return bool(self.free())
+        """Whether some member can be given something now."""
+        return any(not member.busy and not member.is_away() for member in self.members)
 
     def may_lose(self) -> bool:
         """Whether an event loop that is closed may have taken an attempt with it."""
@@ -150,7 +146,7 @@ class GroupMembers:
         mailbox = self._mailbox
         handouts: list[Handout] = []
         skipped: list[Attempt] = []
-        while self.free():
+        while self.is_free():
             attempt = mailbox.worker.take()
             if attempt is None:
                 break
@@ -191,6 +187,10 @@ class GroupMembers:
                 self._active = free[0]
             return self._active
         return min(free, key=lambda member: (member.in_flight, member.idle_since))
+
+    def resume(self) -> None:
+        """Hand out what has become ready, from a thread that must not run callbacks."""
+        self._mailbox.worker.pump_later()
 
     def retry_delay(self, attempt: Attempt, error: BaseException, usual: float) -> float | None:
         """Somebody else can try at once; only if all have failed is there a wait."""

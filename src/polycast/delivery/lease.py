@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from polycast.delivery.services import Services
     from polycast.delivery.timers import Timer
 
-__all__ = ["Lease"]
+__all__ = ["NO_LEASE", "Lease", "NoLease"]
 
 
 class Lease:
@@ -41,3 +41,19 @@ class Lease:
     def _end(self) -> None:
         if self.is_over():
             self._lapse()
+
+
+class NoLease:
+    """The lease of all that have none."""
+
+    until = None
+
+    def is_over(self) -> bool:
+        """It never is."""
+        return False
+
+    def cancel(self) -> None:
+        """There is nothing to cancel."""
+
+
+NO_LEASE = NoLease()

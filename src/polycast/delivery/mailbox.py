@@ -67,18 +67,14 @@ class Mailbox:
             self.queue,
             cursor,
             self.counts,
+            self.members,
             services,
-            retry=self.members.retry_delay,
-            resume=self._resume,
         )
         self.worker = DeliveryWorker(self, self.queue, self.settlement)
         self.state = SubscriptionState(self, self.queue, self.settlement)
         self.claims = None if claims is None else claims(self)
         self.trials: Trials | None = None  # of its filter, once that has failed
         self._is_told = False  # that its filter gives what nobody awaits
-
-    def _resume(self) -> None:
-        self.worker.pump_later()
 
     @property
     def title(self) -> str:
@@ -172,7 +168,7 @@ class Mailbox:
     def wake(self) -> None:
         """Go on with what was put."""
         if self.queue.discarded:
-            self.queue.discarded.clear()
+            self.queue.discarded = ()
         if isinstance(self.queue.ended, CutOffError):
             self.state.bury_all(self.queue.ended)
             self.services.ended(self)

@@ -64,6 +64,7 @@ class Attempt(msgspec.Struct, eq=False):
 
 ARRIVALS = Attempt(None)  # type: ignore[arg-type]  # handed out for all that comes on the fast path
 _NOTHING: deque[Attempt] = deque(maxlen=0)  # of all that are empty; it takes nothing
+_NOTHING_RANKED: list[Attempt] = []  # nothing is ever added to it
 
 
 class Backlog:
@@ -75,7 +76,7 @@ class Backlog:
         self._ordered, self._lifo = ordered, lifo
         # Most subscriptions that are called in line never have anything waiting.
         self._plain = _NOTHING
-        self._ranked: list[Attempt] = []  # a heap of those with a priority of their own
+        self._ranked = _NOTHING_RANKED  # a heap of those with a priority of their own
         self.bounded = 0  # how many count against the bound of the queue
 
     def __len__(self) -> int:
@@ -94,6 +95,7 @@ class Backlog:
         """Add what came last."""
         self.bounded += not attempt.prior
         if attempt.entry.priority and not self._ordered:
+            self._ranked = self._ranked or []
             heapq.heappush(self._ranked, attempt)
         else:
             if self._plain is _NOTHING:

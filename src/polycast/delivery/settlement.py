@@ -13,12 +13,14 @@ from polycast.errors import SubscriptionEndedError
 from polycast.stores import Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from polycast.delivery.bounded_queue import BoundedQueue
     from polycast.delivery.consumer import Consumer
     from polycast.delivery.cursors import Cursor
+    from polycast.delivery.groups import GroupMembers
     from polycast.delivery.services import Services
+    from polycast.delivery.sole_consumer import SoleConsumer
     from polycast.metrics import Counts
     from polycast.stores import Entry
 
@@ -31,9 +33,7 @@ _tokens = itertools.count(1)
 class Settlement:
     """The attempts in flight, and the outcome of each. The lock of the queue guards it."""
 
-    __slots__ = (
-        *("_counts", "_name", "_queue", "_resume", "_retry", "_services", "cursor", "in_flight"),
-    )
+    __slots__ = (*("_counts", "_members", "_name", "_queue", "_services", "cursor", "in_flight"),)
 
     def __init__(
         self,
@@ -41,14 +41,12 @@ class Settlement:
         queue: BoundedQueue,
         cursor: Cursor,
         counts: Counts,
+        members: SoleConsumer | GroupMembers,
         services: Services,
-        *,
-        retry: Callable[[Attempt, BaseException, float], float | None],
-        resume: Callable[[], None],
     ) -> None:
         self._name, self._queue, self.cursor = name, queue, cursor
         self._counts, self._services = counts, services
-        self._retry, self._resume = retry, resume
+        self._members = members
         self.in_flight: dict[int, Attempt] = {}  # by token
 
     # -- into flight -------------------------------------------------------------------------------
@@ -140,7 +138,7 @@ class Settlement:
             following = attempt.following()
             asked = error.delay if isinstance(error, Nack) else None
             usual = settings.retry_delay(following.count) if asked is None else asked
-            delay = self._retry(following, error, usual)
+            delay = self._members.retry_delay(following, error, usual)
             if delay is not None:
                 self.redeliver(following, delay)
 
@@ -166,6 +164,7 @@ class Settlement:
 
     def postpone(self, attempt: Attempt, delay: float) -> None:
         """Queue an attempt after a delay."""
+        self._queue.delayed = self._queue.delayed or {}
         self._queue.delayed[attempt] = None
         self._services.timers.after(delay, lambda: self._due(attempt))
 
@@ -176,7 +175,7 @@ class Settlement:
                 return
             del queue.delayed[attempt]
             queue.backlog.put_back(attempt)
-        self._resume()
+        self._members.resume()
 
     def _overdue(self, token: int) -> None:
         limit = self._queue.settings.ack_timeout
@@ -185,7 +184,7 @@ class Settlement:
             if attempt is None:
                 return
             self.apply(attempt, TimeoutError(f"not acknowledged within {limit:g} s"))
-        self._resume()
+        self._members.resume()
 
     def take_over(self, flights: Iterable[tuple[Entry, int, float]]) -> None:
         """Go on with what was in flight elsewhere: entry, attempts so far, delay."""
@@ -193,7 +192,7 @@ class Settlement:
             ready = []
             for entry, attempts, delay in flights:
                 attempt = Attempt(entry, count=attempts, prior=True, begun=True)
-                self._queue.publishers[attempt.publisher] = None
+                self._queue.note_publisher(attempt)
                 self.cursor.enqueued(attempt)
                 if self.is_hopeless(attempt, is_last=attempts >= self._queue.settings.attempts):
                     continue

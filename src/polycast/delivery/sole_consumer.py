@@ -129,6 +129,10 @@ class SoleConsumer:
         self._mailbox.settlement.launch(consumer, attempt)
         return [(consumer, attempt)]
 
+    def resume(self) -> None:
+        """Hand out what has become ready, from a thread that must not run callbacks."""
+        self._mailbox.worker.pump_later()
+
     def retry_delay(self, attempt: Attempt, error: BaseException, usual: float) -> float:
         """In how many seconds to try again."""
         del attempt, error

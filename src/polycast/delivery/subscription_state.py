@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery.lease import Lease
+from polycast.delivery.lease import NO_LEASE, Lease, NoLease
 from polycast.errors import CutOffError, LeaseExpiredError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class SubscriptionState:
 
     def __init__(self, mailbox: Mailbox, queue: BoundedQueue, settlement: Settlement) -> None:
         self._mailbox, self._queue, self._settlement = mailbox, queue, settlement
-        self.lease = Lease(mailbox.services, self._lapse)
+        self.lease: Lease | NoLease = NO_LEASE
         self.winding_down = False  # its bus is about to be closed
         self.succeeds: Mailbox | None = None  # whose durable name and place it takes over
         self.left_at = 0  # where it was detached: nothing from there on has been looked at
@@ -160,6 +160,8 @@ class SubscriptionState:
     def set_lease(self, seconds: float) -> None:
         """Let it end after so many seconds from now."""
         with self._queue.locked():
+            if not isinstance(self.lease, Lease):
+                self.lease = Lease(self._mailbox.services, self._lapse)
             self.lease.renew(seconds)
         self.refresh()
 
