@@ -34,6 +34,7 @@ __all__ = [
     "SKIPPED",
     "SLICE",
     "TIME_IS_UP",
+    "UNBEGUN",
     "Consumer",
     "InlineConsumer",
     "PoolConsumer",
@@ -47,6 +48,7 @@ AWAITED = object()  # the callback has given an awaitable, and an event loop goe
 PENDING = object()  # the callback returned, and the acknowledgement is still to come
 EXPIRED = object()  # it was too late to call back
 TIME_IS_UP = object()  # others want the thread
+UNBEGUN = object()  # it needs an account before the callback can begin
 SKIPPED = object()  # it was taken away before the callback could begin
 Outcome = object  # None: handled; one of the above; or the exception
 _turns = itertools.count()
@@ -243,17 +245,17 @@ class PoolConsumer(Consumer):
         """In a thread of the pool: handle attempts while there are any, but let others in."""
         attempt, self._next = self._next, None
         mark = inside.set((*inside.get(), self.mailbox))
-        outcome: Outcome
         try:
             for _ in range(QUANTUM):
                 if attempt is None:
                     return
+                outcome: Outcome = UNBEGUN
                 if attempt is ARRIVALS:
                     attempt, outcome = self._drain()
-                else:
-                    outcome = self._handle(attempt)
                 if outcome is TIME_IS_UP:
                     break
+                if outcome is UNBEGUN:
+                    outcome = self._handle(attempt)
                 if outcome is AWAITED:
                     return  # it goes on in an event loop, perhaps by now
                 if self.mailbox.services.home.is_elsewhere():
@@ -276,18 +278,16 @@ class PoolConsumer(Consumer):
         arrivals, take = fast.arrivals, fast.arrivals.popleft
         now, forks = mailbox.services.clock.monotonic, Forks.count
         until = now() + SLICE
-        for _ in range(MOST_AT_ONCE):
+        for number in range(MOST_AT_ONCE):
             self.started = moment = now()
-            if moment > until:
+            if number >= QUANTUM and moment > until:
                 break
             if not arrivals or fast.consumer is not self:
                 return ARRIVALS, SKIPPED
             self.entry = entry = arrivals[0]
             take()
             if self.entry is not entry:
-                attempt = worker.at_hand(self)
-                attempt.begun = False
-                return attempt, self._handle(attempt)
+                return worker.at_hand(self), UNBEGUN
             try:
                 said = function(entry.event)
                 if said is not None and is_to_be_awaited(f"the callback of {self.title}", said):

@@ -15,6 +15,7 @@ from polycast.delivery.consumer import (
     SKIPPED,
     SLICE,
     TIME_IS_UP,
+    UNBEGUN,
     Consumer,
     Outcome,
 )
@@ -91,12 +92,14 @@ class CoroutineConsumer(Consumer):
 
     async def _run(self, attempt: Attempt, under_way: list[Attempt | None]) -> None:
         for number in itertools.count(1):
+            outcome: Outcome = UNBEGUN
             if attempt is ARRIVALS:
                 attempt, outcome = await self._drain()
-                if outcome is TIME_IS_UP:
-                    await asyncio.sleep(0)
-                    continue
-            else:
+                under_way[0] = attempt
+            if outcome is TIME_IS_UP:
+                await asyncio.sleep(0)
+                continue
+            if outcome is UNBEGUN:
                 outcome = await self._call(attempt)
             following = self.mailbox.worker.finish(self, attempt, outcome)
             under_way[0] = following
@@ -128,9 +131,7 @@ class CoroutineConsumer(Consumer):
                 self.entry = entry = arrivals[0]
                 take()
                 if self.entry is not entry:
-                    attempt = worker.at_hand(self)
-                    attempt.begun = False
-                    return attempt, await self._call(attempt)
+                    return worker.at_hand(self), UNBEGUN
                 try:
                     await function(entry.event)
                 except (Exception, SystemExit) as error:

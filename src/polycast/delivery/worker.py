@@ -181,6 +181,7 @@ class DeliveryWorker:
     def may_begin(self, consumer: Consumer, attempt: Attempt) -> bool:
         """Whether an attempt may still begin, now that its consumer has got a thread."""
         queue = self._queue
+        attempt.begun = False  # what was taken from the fast path counted as begun
         disturbed = (
             queue.ended is not None or queue.paused or self._mailbox.state.lease.until is not None
         )
