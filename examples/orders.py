@@ -65,7 +65,7 @@ def bill(folder: str, name: str) -> None:
 
 
 def start(role: str, folder: str, name: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, *(f"-W{each}" for each in sys.warnoptions), __file__]
+    command = [sys.executable, *(f"-W{warnoption}" for warnoption in sys.warnoptions), __file__]
     return subprocess.Popen([*command, role, folder, name], stdin=subprocess.PIPE)
 
 

@@ -172,7 +172,7 @@ def traffic() -> Iterator[SensorEvent]:
 
 def said(event: Any) -> str:
     """An event in one line, its numbers rounded."""
-    figures = {each.name: getattr(event, each.name) for each in fields(event)[1:]}
+    figures = {field.name: getattr(event, field.name) for field in fields(event)[1:]}
     texts = (f"{name} {round(x, 1) if isinstance(x, float) else x}" for name, x in figures.items())
     where = f"{type(event).__name__} of {event.metadata.sensor} at {event.metadata.location}"
     return f"   {where}: {', '.join(texts)}"

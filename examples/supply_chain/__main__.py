@@ -89,7 +89,7 @@ class Demo:
             self._view.note(facts["changed"])
 
     def _sum(self, what: str) -> int:
-        return sum(each.heard.get(what, 0) for each in self._subscribers)
+        return sum(subscriber.heard.get(what, 0) for subscriber in self._subscribers)
 
     def _hear_pipeline(self, status: Status) -> None:
         self._at.routed, self._at.matched = status.position - 1, status.pairs
@@ -103,7 +103,7 @@ class Demo:
         step(f"Setting up {job.subscriptions:,} durable subscriptions in four contexts{also}")
         if job.engine == "spark":
             self._start_pipeline()
-        self._until(lambda: all(each.heard.get("ready") for each in self._programs()))
+        self._until(lambda: all(program.heard.get("ready") for program in self._programs()))
         step("Warming up: the first events")
         self._publish("warm")
         self._catch_up()
@@ -118,7 +118,7 @@ class Demo:
 
     def complaints(self) -> list[str]:
         """What the programs wrote to their standard error."""
-        return [line for each in self._programs() for line in each.complaints]
+        return [line for program in self._programs() for line in program.complaints]
 
     def _programs(self) -> list[Program]:
         return [*self._subscribers, self._publishers]
@@ -148,17 +148,19 @@ class Demo:
         for each in self._subscribers:
             each.heard.pop("caught_up", None)
             each.send("flush")
-        self._until(lambda: all("caught_up" in each.heard for each in self._subscribers))
-        if not all(each.heard["caught_up"] for each in self._subscribers):
+        self._until(
+            lambda: all("caught_up" in subscriber.heard for subscriber in self._subscribers)
+        )
+        if not all(subscriber.heard["caught_up"] for subscriber in self._subscribers):
             raise RuntimeError("the subscribers did not catch up; see the store with `polycast`")
 
     def _save(self) -> None:
         if self._pipeline is not None:
             self.run.matched = self._pipeline.status().pairs
-        for each in self._programs():
-            each.send("save")
+        for program in self._programs():
+            program.send("save")
         self._until(lambda: self._publishers.heard.get("done") == "save")
-        self._until(lambda: all(each.heard.get("saved") for each in self._subscribers))
+        self._until(lambda: all(subscriber.heard.get("saved") for subscriber in self._subscribers))
 
     def _until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -166,8 +168,8 @@ class Demo:
             if interrupted.is_set():
                 raise KeyboardInterrupt
             self._view.show(self._at)
-            for each in self._programs():
-                each.check()
+            for program in self._programs():
+                program.check()
             if self._pipeline is not None and self._pipeline.wait(LOOK):
                 raise RuntimeError("the pipeline has ended before its time; see spark.log")
             if self._pipeline is None:

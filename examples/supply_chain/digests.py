@@ -16,7 +16,7 @@ EVERY = 8  # one of so many events is compared attribute by attribute, wherever 
 @cache
 def names_in(cls: type) -> tuple[str, ...]:
     """The attributes of a class."""
-    return tuple(each.name for each in fields(cls))
+    return tuple(field.name for field in fields(cls))
 
 
 def in_words(value: Any) -> str:

@@ -93,7 +93,7 @@ class World:
             for n in range(PRODUCTS_IN_A_FAMILY)
         ]
         self.sold_by = {
-            family: [each for each in self.suppliers if family in each.families]
+            family: [supplier for supplier in self.suppliers if family in supplier.families]
             for family in FAMILIES
         }
 
@@ -125,5 +125,5 @@ def _made(draw: random.Random, role: str, number: int, partner: str = "") -> Par
 def _market(draw: random.Random, number: int, centres: list[Participant]) -> Participant:
     """A supermarket orders from a centre of its own region."""
     region = REGIONS[(number - 1) % len(REGIONS)]
-    near = [each.name for each in centres if each.region is region]
+    near = [centre.name for centre in centres if centre.region is region]
     return _made(draw, "SM", number, near[(number - 1) // len(REGIONS) % len(near)])

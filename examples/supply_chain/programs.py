@@ -70,7 +70,12 @@ class Program:
     def __init__(self, module: str, job: Job, hear: Callable[[dict[str, Any]], None]) -> None:
         self.module, self._hear = module, hear
         self.heard: dict[str, Any] = {}
-        command = [sys.executable, *(f"-W{each}" for each in sys.warnoptions), "-m", module]
+        command = [
+            sys.executable,
+            *(f"-W{warnoption}" for warnoption in sys.warnoptions),
+            "-m",
+            module,
+        ]
         self._process = subprocess.Popen(
             [*command, msgspec.json.encode(job).decode()],
             stdin=subprocess.PIPE,

@@ -85,7 +85,7 @@ class Publishers:
         """The US have a new rate; the store says from which position on."""
         self._federations["us"].replace(us.new_quarter)
         with open_readonly(self._job.url.removeprefix("sqlite:///")) as store, store.view() as view:
-            self.turned = [each.start for each in view.contexts() if each.name == "us"][-1]
+            self.turned = [context.start for context in view.contexts() if context.name == "us"][-1]
         rates = f"{us.DOLLARS_FOR_A_EURO} to {us.IN_THE_NEW_QUARTER} dollars for a euro"
         say(changed=f"the US replace their context: from {rates}, from position {self.turned:,} on")
 

@@ -80,7 +80,7 @@ def load_received(job: Job) -> Received:
             about = json.loads(str(saved["about"]))
             names = about["names"]
             places = np.split(saved["positions"], np.cumsum(saved["sizes"])[:-1])
-            some = [each[each % EVERY == 0] for each in places]
+            some = [place[place % EVERY == 0] for place in places]
             digests = np.split(saved["digests"], np.cumsum([len(each) for each in some])[:-1])
             moments = np.split(saved["moments"], np.cumsum(saved["sizes"])[:-1])
         found.positions |= zip(names, places, strict=True)

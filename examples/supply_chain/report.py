@@ -143,14 +143,14 @@ def _local(party: str, cls: type[Event]) -> str:
 
 def _tree(cls: type[Event], depth: int) -> list[tuple[type[Event], int]]:
     found = [(cls, depth)]
-    for each in _subclasses(cls):
-        found += _tree(each, depth + 1)
+    for subclass in _subclasses(cls):
+        found += _tree(subclass, depth + 1)
     return found
 
 
 def _subclasses(cls: type[Event]) -> list[type[Event]]:
     """Those of the module; a class with slots leaves its first form behind."""
-    here = [each for each in vars(events).values() if isinstance(each, type)]
+    here = [value for value in vars(events).values() if isinstance(value, type)]
     return [each for each in here if each.__base__ is cls]
 
 

@@ -123,7 +123,7 @@ class Subscribers:
     def save(self, path: str) -> None:
         desks = self.desks.values()
         with self._store.view() as view:
-            kept = {each.name: each.start for each in view.subscriptions()}
+            kept = {subscription.name: subscription.start for subscription in view.subscriptions()}
         about = {
             "names": list(self.desks),
             "starts": [kept.get(name, 1) for name in self.desks],

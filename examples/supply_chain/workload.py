@@ -274,7 +274,7 @@ class Workload:
     def _office(self, participant: Participant) -> Participant:
         """The headquarters of a region."""
         offices = self._world.offices
-        return next(each for each in offices if each.region is participant.region)
+        return next(office for office in offices if office.region is participant.region)
 
 
 def _between(sender: Participant, receiver: Participant) -> dict[str, str]:

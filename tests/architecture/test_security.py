@@ -117,7 +117,7 @@ class Module:
     def _imports(self) -> Iterator[tuple[int, str]]:
         for node in self.nodes:
             if isinstance(node, ast.Import):
-                yield from ((node.lineno, each.name) for each in node.names)
+                yield from ((node.lineno, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 yield from ((node.lineno, f"{node.module}.{each.name}") for each in node.names)
 
@@ -139,10 +139,10 @@ def forbidden_calls(module: Module) -> Iterator[str]:
         for bad, why in NEVER_CALLED.items():
             if name == bad or ("." not in bad and name.endswith(f".{bad}") and bad != "eval"):
                 yield f"{node.lineno}: {name}: {why}"
-        for each in node.keywords:
-            value = each.value.value if isinstance(each.value, ast.Constant) else None
-            if each.arg in NEVER_GIVEN and value is NEVER_GIVEN[each.arg]:
-                yield f"{node.lineno}: {each.arg}={value}"
+        for keyword in node.keywords:
+            value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+            if keyword.arg in NEVER_GIVEN and value is NEVER_GIVEN[keyword.arg]:
+                yield f"{node.lineno}: {keyword.arg}={value}"
 
 
 def forbidden_settings(module: Module) -> Iterator[str]:
@@ -211,7 +211,7 @@ def entities_followed(module: Module) -> Iterator[str]:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         inside = list(ast.walk(node)) if makers else []
-        if any(each in inside for each in makers) and not any(map(_refuses_types, inside)):
+        if any(maker in inside for maker in makers) and not any(map(_refuses_types, inside)):
             yield f"{node.lineno}: {node.name}: entities are not refused"
 
 
@@ -246,8 +246,8 @@ def sql_parts(module: Module) -> Iterator[str]:
             continue
         text = "".join(str(each.value) for each in node.values if isinstance(each, ast.Constant))
         if SQL.match(text):
-            for each in node.values:
-                part = ast.unparse(each.value) if isinstance(each, ast.FormattedValue) else None
+            for value in node.values:
+                part = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else None
                 if part is not None and part not in known:
                     yield f"{node.lineno}: {part} is put into SQL"
 

@@ -263,7 +263,7 @@ def test_a_record_that_is_not_what_was_written_is_found(run: Any, store: Path) -
 def test_a_row_that_does_not_fit_its_record_is_found(run: Any, store: Path) -> None:
     change(store, "UPDATE log SET sequence = 99 WHERE position = 3")
     damages = run("doctor", store, "--json").data["integrity"]["damages"]
-    assert [each["why"] for each in damages] == ["its row does not say what the record says"]
+    assert [damage["why"] for damage in damages] == ["its row does not say what the record says"]
 
 
 @pytest.mark.parametrize(

@@ -99,11 +99,11 @@ TOKENS = '[[token]]\nname = "\\u001b[2J\\u202e"\n"\\u009b" = 1\n'
 
 def commands(of: argparse.ArgumentParser, *words: str) -> Iterator[tuple[str, ...]]:
     """Every command that there is."""
-    families = [each for each in of._actions if isinstance(each, argparse._SubParsersAction)]
+    families = [action for action in of._actions if isinstance(action, argparse._SubParsersAction)]
     if not families:
         yield words
-    for each in families:
-        for name, inner in each.choices.items():
+    for family in families:
+        for name, inner in family.choices.items():
             yield from commands(inner, *words, name)
 
 
@@ -129,7 +129,7 @@ def filled(words: list[str], at: str, folder: Path, letter: str) -> list[str]:
         "{name}": "\x9b31m\u202e",
     }
     for name, text in kept.items():
-        words = [each.replace(name, text) for each in words]
+        words = [word.replace(name, text) for word in words]
     return words
 
 

@@ -140,7 +140,7 @@ def test_every_reading_command_works_on_a_read_only_mount(
     words = [said([*each, "--json"], path) for each in READING if each[0] != "doctor"]
     examined = said(["doctor", "PLACE", "--json"], path)
     found = mounted(path.parent, [*words, examined])
-    assert found[:-1] == [(0, run(*each).out) for each in words]
+    assert found[:-1] == [(0, run(*word).out) for word in words]
     status, report = found[-1][0], json.loads(found[-1][1])
     assert (status, report["sync"], report["integrity"]["damaged"]) == (3, None, 0)
     assert report["log"]["events"] == (10 if which == "store" else 11)

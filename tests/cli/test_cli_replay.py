@@ -56,7 +56,7 @@ def received(store: Path, what: Any = Sale, name: str = "billing", **options: An
 
 def in_flight(store: Path, name: str = "billing") -> list[int]:
     with open_readonly(store) as found, found.view() as view:
-        return [each.position for each in view.flights(name)]
+        return [flight.position for flight in view.flights(name)]
 
 
 def is_odd(sale: Sale) -> bool:

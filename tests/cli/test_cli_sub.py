@@ -103,5 +103,5 @@ def test_a_process_without_the_classes_gets_subtypes_until_it_is_interrupted(
         lines.append(json.loads(shown.stdout.readline()))
         os.kill(shown.pid, signal.SIGINT)
         assert (shown.wait(60), shown.stderr.read()) == (0, "")
-    assert [each["position"] for each in lines] == [9, 10, 11]
+    assert [line["position"] for line in lines] == [9, 10, 11]
     assert lines[2]["event"] == {"number": 7, "note": "", "customer": "Bo"}

@@ -153,7 +153,7 @@ def test_a_default_instead_of_what_is_there_and_not_declared_is_said(
     root = pc.Context("root", types=[ByHand])
     us = pc.Context("us", parent=root, types=[Wanted], strict=strict)
     us.map(ByHand, Wanted, "?")
-    [found] = [each for each in us.check().findings if each.code == code]
+    [found] = [finding for finding in us.check().findings if finding.code == code]
     assert found.text == (
         "Wanted.note takes its default, because ByHand declares no attribute 'note', though its "
         "constructor takes it"
@@ -164,5 +164,7 @@ def test_what_is_dropped_and_not_declared_is_said() -> None:
     root = pc.Context("root", types=[ByHand])
     us = pc.Context("us", parent=root, types=[Data])
     us.map(ByHand, Data, "?")
-    [found] = [each.text for each in us.check().observations if each.code == "dropped"]
+    [found] = [
+        observation.text for observation in us.check().observations if observation.code == "dropped"
+    ]
     assert found == "at ByHand: Data has no note, so it is dropped"

@@ -48,8 +48,8 @@ def publish(url: str) -> Callable[..., None]:
 
     def publish(*events: Any, topic: str | None = None) -> None:
         with pc.Bus(url) as bus:
-            for each in events:
-                bus.publish(each, topic=topic)
+            for event in events:
+                bus.publish(event, topic=topic)
 
     return publish
 

@@ -14,7 +14,7 @@ def main() -> None:
     for line in sys.stdin:
         path, identity, imports, pieces = json.loads(line)
         rows = reports_of(
-            path, identity, CodeBundle(tuple(imports)), [RouteRange(*each) for each in pieces]
+            path, identity, CodeBundle(tuple(imports)), [RouteRange(*piece) for piece in pieces]
         )
         told = [
             (row.low, row.high, row.error, base64.b64encode(row.recipients).decode())

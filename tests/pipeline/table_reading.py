@@ -27,8 +27,8 @@ def rows_for(request: ReadRequest) -> list[dict[str, Any]]:
     batches = [each for span in reader.partitions() for each in reader.read(span)]
     schema = to_arrow_schema(reader_of(request).schema, timezone="UTC")
     assert all(each.schema == schema for each in batches)
-    for each in batches:
-        each.validate(full=True)
+    for batch in batches:
+        batch.validate(full=True)
     rows: list[dict[str, Any]] = pa.Table.from_batches(batches, schema).to_pylist()
     return rows
 
@@ -45,4 +45,4 @@ def rows_of_options(**options: str) -> list[dict[str, Any]]:
 
 def numbers(url: str, what: Any, **options: Any) -> list[int]:
     """The numbers of the events of a table."""
-    return [each["number"] for each in rows(url, what, **options)]
+    return [row["number"] for row in rows(url, what, **options)]

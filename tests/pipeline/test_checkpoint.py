@@ -71,7 +71,7 @@ class World:
     def taken(self) -> list[tuple[int, list[str]]]:
         """Who takes what."""
         with open_readonly(self.path) as store, store.view() as view:
-            names = {each.number: each.name for each in view.routes()}
+            names = {route.number: route.name for route in view.routes()}
             kept = view.stretches(0, limit=1_000_000)
         found = [pair for each in kept for pair in decode_recipients(each.low, each.takers)]
         return [(position, [names[number] for number in numbers]) for position, numbers in found]

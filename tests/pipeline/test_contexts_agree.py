@@ -43,9 +43,11 @@ def test_both_engines_bring_the_same_to_every_context(
             if step in (2, 3):
                 Pipeline(url, spark=spark, imports=imports, batch=50).run_available()
                 bus.flush()
-        for each in twins.values():
-            assert each.got["spark"] == each.got["direct"]
-            assert sum(map(len, each.got["spark"].values())) > 30
-        letters = [(each.subscription, each.position) for each in bus.dead_letters()]
+        for value in twins.values():
+            assert value.got["spark"] == value.got["direct"]
+            assert sum(map(len, value.got["spark"].values())) > 30
+        letters = [
+            (dead_letter.subscription, dead_letter.position) for dead_letter in bus.dead_letters()
+        ]
         assert sorted(letters) == sorted(set(letters))
         assert {name for name, _ in letters} == {"context us"}

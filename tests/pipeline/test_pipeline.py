@@ -42,7 +42,7 @@ def pairs(store: Store) -> dict[str, list[int]]:
     """The positions that go to each subscription, by what the store has."""
     found: dict[str, list[int]] = {}
     with store.view() as view:
-        names = {each.number: each.name for each in view.routes()}
+        names = {route.number: route.name for route in view.routes()}
         for stretch in view.stretches(0, limit=1_000):
             for position, numbers in decode_recipients(stretch.low, stretch.takers):
                 for number in numbers:

@@ -79,8 +79,8 @@ def subscribe(store: Store, name: str, interest: Interest, registry: Registry) -
             registry.bind(cls)
 
     def write(tx: Transaction) -> int:
-        for each in registry.descriptions():
-            tx.describe(each)
+        for description in registry.descriptions():
+            tx.describe(description)
         start = tx.newest() + 1
         tx.save(StoredSubscription(name, definition, start, start))
         return tx.begin_route(name, definition).number
@@ -110,7 +110,7 @@ def test_workers_say_what_python_says(seed: int, child: Child, tmp_path: Path) -
             if interests and random.random() < 0.5:
                 gone = random.choice(sorted(interests))
                 with store.view() as view:
-                    names = {each.number: each.name for each in view.routes()}
+                    names = {route.number: route.name for route in view.routes()}
                     end = view.newest() + 1
                 if gone in names and gone not in ended:
                     store.write(lambda tx, name=names[gone]: tx.remove(name)).result()

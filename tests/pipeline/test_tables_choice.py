@@ -84,7 +84,7 @@ def test_the_rows_are_those_of_all_that_conforms(
 
 def test_a_row_tells_the_concrete_type(url: str, publish: Publish) -> None:
     publish(*SHOP)
-    kinds = [each["_type"].rpartition(".")[2] for each in rows(url, Sale)]
+    kinds = [row["_type"].rpartition(".")[2] for row in rows(url, Sale)]
     assert kinds == ["Sale", "OnlineSale", "Refund", "Sale"]
 
 
@@ -257,7 +257,7 @@ def test_pushing_a_filter_down_is_asking_it(orders: Orders, seed: int) -> None:
         reader_of(request_for(url, Order, where=where))
     except (Unliftable, FilterError, BadOptionError):  # it has no form as data, or needs the class
         return
-    found = [each["_position"] for each in rows(url, Order, where=where)]
+    found = [row["_position"] for row in rows(url, Order, where=where)]
     assert found == [n for n, event in enumerate(events, 1) if where.interpret(event)]
 
 
@@ -277,7 +277,7 @@ def test_bounds_are_those_of_subscribe(url: str) -> None:
     assert numbers(url, Sale, until=now - hour) == []
     assert numbers(url, Sale, since=99) == []
     options = {"store": url, "type": "table_events.Sale", "since": "2", "until": "3"}
-    assert [each["number"] for each in rows_of_options(**options)] == [2]
+    assert [rows_of_option["number"] for rows_of_option in rows_of_options(**options)] == [2]
     options |= {"since": (now - hour).isoformat(), "until": (now + hour).isoformat()}
     assert len(rows_of_options(**options)) == 5
 

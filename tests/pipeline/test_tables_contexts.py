@@ -127,7 +127,7 @@ def test_comparing_says_what_would_change_and_how(spark: SparkSession, store: st
         "context_parties.Express": 1,
     }
     [first, *_] = found.samples
-    assert (first.position, [str(each) for each in first.differences]) == (
+    assert (first.position, [str(difference) for difference in first.differences]) == (
         1,
         ["price.amount: 20.0 -> 30.0"],
     )

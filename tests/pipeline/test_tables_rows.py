@@ -225,7 +225,7 @@ def test_an_event_that_cannot_be_read_is_a_misfit(url: str, publish: Publish) ->
         rows(url, Article)
     with pytest.raises(NoRowError, match="position 2"):
         rows(url, Article, where=lambda article: article.name == "good")
-    assert [each["name"] for each in rows(url, Article, misfits="skip")] == ["good"]
+    assert [row["name"] for row in rows(url, Article, misfits="skip")] == ["good"]
 
 
 def spoil(url: str) -> None:

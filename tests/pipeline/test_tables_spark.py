@@ -242,7 +242,7 @@ def drain(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., list[li
             assert query.awaitTermination(90), "the query goes on and on"
         finally:
             query.stop()
-        return [each for each in batches if each]
+        return [batch for batch in batches if batch]
 
     return drain
 
