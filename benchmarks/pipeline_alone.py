@@ -117,17 +117,16 @@ def _steps(worker: Any, low: int) -> dict[str, float]:
 # -- the profile -----------------------------------------------------------------------------------
 
 GROUPS = {  # the first whose text is in the name of a function's file is its group
-    "stores/sqlite/rows": "rows from SQLite",
-    "stores/sqlite/reading": "records checked",
+    "stores/sqlite/row_format": "records checked",
     "events/record": "records checked",
     "stores": "rows from SQLite",
     "apsw": "rows from SQLite",
     "events": "events decoded",
-    "routing/takers": "takers encoded",
+    "routing/recipients": "takers encoded",
     "matching": "matching",
     "filters": "matching",
     "<": "matching",  # code that the index has made
-    "routing/loading": "the plan around it",
+    "routing": "the plan around it",
     "pipeline/route": "the plan around it",
 }
 REST = "the rest"
@@ -137,11 +136,11 @@ def _profile(path: Path, count: int) -> dict[str, float]:
     worker = worker_for(MATCH, str(path))
     piece = _piece(worker, count)
     half = 1 + count // 2 // SLICE * SLICE
-    for _ in worker.rows([piece._replace(high=half)]):
+    for _ in worker.reports([piece._replace(high=half)]):
         pass
     profile = cProfile.Profile(clock)
     profile.enable()
-    for _ in worker.rows([piece._replace(low=half)]):
+    for _ in worker.reports([piece._replace(low=half)]):
         pass
     profile.disable()
     return _grouped(pstats.Stats(profile).stats)  # type: ignore[attr-defined]

@@ -151,7 +151,7 @@ class ShapeReader(RouteReader):
             for piece in partition.value:  # five numbers, as a row has
                 yield batch_of(RangeReport(*piece, b"", b"", None))
             return
-        for row in worker_for(self.shape, self.path).rows(partition.value):
+        for row in worker_for(self.shape, self.path).reports(partition.value):
             yield batch_of(row)
 
 
@@ -162,7 +162,7 @@ def in_arrow(shape: str, path: str) -> Callable[[Iterable[pa.RecordBatch]], Any]
         for batch in batches:
             columns = [batch.column(place).to_pylist() for place in range(len(RouteRange._fields))]
             pieces = [RouteRange(*each) for each in zip(*columns, strict=True)]
-            for row in worker_for(shape, path).rows(pieces):
+            for row in worker_for(shape, path).reports(pieces):
                 yield batch_of(row)
 
     return work
