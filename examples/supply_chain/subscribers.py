@@ -98,7 +98,7 @@ class Subscribers:
             # The new filter is for all that the old one has not handled.
             before = self._subscriptions[name]
             before.pause()
-            while before.mailbox.in_flight:
+            while before.mailbox.settlement.in_flight:
                 time.sleep(0.001)
             before.detach()
             facts["start"] = self._kept(name).cursor
