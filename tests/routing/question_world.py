@@ -215,7 +215,7 @@ def recipients(plan: Any, sent: Sent) -> list[int]:
     candidates = plan.candidates(type(sent.event), sent.topic, sent.source)
     query = RecipientQuery(LiveForms(sent.event, sent.source, plan.translation))
     found = plan.recipients(query, candidates, sent.topic)
-    return sorted(recipient.target.number for recipient in found)
+    return sorted(target.number for target, _, _ in found)
 
 
 def expected(some: list[Interest], sent: Sent) -> list[int]:

@@ -172,7 +172,7 @@ class Dispatcher:
 
     def reserve(self, recipients: Iterable[list[Recipient]], room: ExitStack) -> None:
         """Wait until all that can make a publisher wait have room for what they get."""
-        blocking = (each.target for some in recipients for each in some if each.target.blocking)
+        blocking = (target for some in recipients for target, _, _ in some if target.blocking)
         for target, count in Counter(blocking).items():
             target.reserve(count, inside=self.inline_lock.is_mine())
             room.callback(target.release, count)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
 from polycast.routing.match import RecordMatcher
-from polycast.routing.recipient_query import Recipient, RecipientQuery
 from polycast.routing.route_table import RouteTable, none_named
 from polycast.routing.target_table import TargetIndex, TargetTable, is_single, pays_to_index
 from polycast.routing.translation import ContextRemoved, ContextTranslation, TranslationFailed
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from polycast.routing.match import MatchResult
-    from polycast.routing.recipient_query import EventForm
+    from polycast.routing.recipient_query import EventForm, Recipient, RecipientQuery
     from polycast.routing.route_table import Budget
     from polycast.routing.target_table import Candidates, Target
     from polycast.stores import Stored
@@ -161,9 +160,14 @@ class Plan:
             if form is None:
                 continue
             ask = partial(self._wanting, form=form, topic=topic)
-            for target, verdict in query.answers(targets, ask):
-                own = query.forms.own_form(form) if target.copies else form
-                recipients.append(Recipient(target, verdict, own))
+            verdicts = query.answers(targets, ask) if query.remembers else ask(targets)
+            if query.forms.is_published_in(context):  # as the very object, unless it is copied
+                recipients += [
+                    (target, verdict, query.forms.own_form(form) if target.copies else form)
+                    for target, verdict in verdicts
+                ]
+            else:
+                recipients += [(target, verdict, form) for target, verdict in verdicts]
         return recipients
 
     def _wanting(

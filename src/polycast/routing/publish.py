@@ -102,7 +102,7 @@ class MemoryPublisher:
         forms = LiveForms(event, context, translation, snapshot=snapshot)
         if self._isolated:
             forms.copies()  # before any filter sees it
-        return RecipientQuery(forms, revision)
+        return RecipientQuery(forms, revision, remembers=True)
 
     def _bring(
         self,
@@ -215,5 +215,5 @@ def _parted(recipients: list[Recipient]) -> dict[bool, list[Recipient]]:
     """Those who are called in the publisher's thread, and those who are not."""
     parts: dict[bool, list[Recipient]] = {False: [], True: []}
     for recipient in recipients:
-        parts[recipient.target.inline].append(recipient)
+        parts[recipient[0].inline].append(recipient)
     return parts

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Verdicts = list[tuple[Target, object]]  # who wants an event, and what its filter said
     Answer = tuple[tuple[Interest, ...], object]
 
+Recipient = tuple["Target", object, Any]
+"""Who wants an event, what its filter said, and the event as it is in its context."""
+
 __all__ = [
     "EntryForms",
     "EventForm",
@@ -54,24 +57,6 @@ class LiveForm(NamedTuple):
     context: str | None
     again: Callable[[], Any] | None = None  # translates it again, if the result may differ
     own: Callable[[], Any] | None = None
-
-
-class Recipient(NamedTuple):
-    """Who wants an event, what its filter said, and the event as it is in its context."""
-
-    target: Target
-    verdict: object
-    form: Any
-
-
-class EventForms(Protocol):
-    """The forms of one event; each is made once."""
-
-    def form(self, context: str | None) -> EventForm | None:
-        """The event in a context; None if it is not there."""
-
-    def own_form(self, form: Any) -> EventForm:
-        """The same for a target that has an object of its own."""
 
 
 class LiveForms:
@@ -131,9 +116,13 @@ class LiveForms:
             self._copies = (self._snapshot(self.event),)
         return self._copies[0]
 
+    def is_published_in(self, context: str | None) -> bool:
+        """Whether a context is the publisher's, which gets the very object."""
+        return context == self.source
+
     def own_form(self, form: LiveForm) -> LiveForm:
-        """The same for a target that has an object of its own even in the publisher's context."""
-        return form._replace(own=self.copies()) if form.context == self.source else form
+        """The form in the publisher's context for a target that has an object of its own."""
+        return form._replace(own=self.copies())
 
 
 class EntryForms:
@@ -149,18 +138,24 @@ class EntryForms:
             self._forms[context] = self._form_in(context)
         return self._forms[context]
 
-    def own_form(self, form: Entry) -> Entry:
+    def is_published_in(self, context: str | None) -> bool:
         """What comes from a log is not shared with its publisher."""
+        del context
+        return False
+
+    def own_form(self, form: Entry) -> Entry:
+        """Return the form, which says how it is copied."""
         return form
 
 
 class RecipientQuery:
-    """One event, who was asked whether it is wanted, and what the answers were."""
+    """One event in its forms, live or of a log; who was asked about it, and the answers."""
 
-    __slots__ = ("_answers", "_asked", "failed", "forms", "revision")
+    __slots__ = ("_answers", "_asked", "failed", "forms", "remembers", "revision")
 
-    def __init__(self, forms: Any, revision: int = 0) -> None:
+    def __init__(self, forms: Any, revision: int = 0, *, remembers: bool = False) -> None:
         self.forms, self.revision = forms, revision
+        self.remembers = remembers  # so that a target is asked once, however often the plan is
         self.failed: dict[str, BaseException] = {}  # the contexts it could not get to
         # Nearly always one round is enough, and nobody looks at this.
         self._asked: list[tuple[list[tuple[Target, tuple[Interest, ...]]], Verdicts]] = []

@@ -26,7 +26,7 @@ from polycast.routing.publish_codegen import (
     make_route,
     names_for,
 )
-from polycast.routing.recipient_query import LiveForm, Recipient
+from polycast.routing.recipient_query import LiveForm
 from polycast.routing.route_cache import RouteKey
 from polycast.routing.target_table import is_single, pays_to_index
 from polycast.routing.translation import ContextRemoved
@@ -262,7 +262,7 @@ class RouteCompiler:
             entry = self._entry(event, here, key)
             hits = self._plan.wanting(still, event, key.topic)
             form = LiveForm(event, key.source)
-            self._publisher.run_inline(entry, [Recipient(*hit, form) for hit in hits])
+            self._publisher.run_inline(entry, [(*hit, form) for hit in hits])
         finally:
             self._lock.give()
         return Receipt(here, self._dispatcher.publisher)
