@@ -83,6 +83,7 @@ proof: java $(VENV)/.ready  ## What is too long for each run: browser, cluster, 
 
 torture: $(VENV)/.ready  ## Kill, pause, flood, cut the power, fail the disk, flip bits; and stress.
 	@$(BIN)/python tests/proof/torture.py
+	@$(BIN)/python tests/simulation/simulate.py --first 1001 --seconds $$(( $(HOURS) * 900 ))
 	@POLYCAST_STRESS=long $(BIN)/pytest tests/stress tests/contexts tests/routing tests/broker/wire \
 		tests/matching tests/languages/etcl tests/languages/xpath
 	@POLYCAST_FUZZ=$$(( $(HOURS) * 3600 )) POLYCAST_FUZZ_FOUND=build/found POLYCAST_NATIVE=$(NATIVE) \
