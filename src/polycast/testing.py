@@ -69,69 +69,6 @@ class Recorder(Generic[T]):
         self.events.append(event)
 
 
-class TestBus(Bus):
-    """A bus in memory without threads: callbacks run in `run_until_idle()`, one after another.
-
-    Durables, order, attempts, leases and dead letters are as on any bus; time is `bus.clock`.
-    """
-
-    __test__ = False  # not a test class, whatever its name
-    clock: ManualClock
-
-    def __init__(
-        self,
-        *,
-        publisher: str = "test",
-        history: int = 0,
-        isolation: Isolation = "none",
-        clock: ManualClock | None = None,
-    ) -> None:
-        self.clock = clock if clock is not None else ManualClock()
-        super().__init__(
-            publisher=publisher, history=history, isolation=isolation, clock=self.clock
-        )
-
-    def _workers(self, stuck_timeout: float, clock: Clock, runtime: Runtime) -> Workers:
-        pool = _StillPool(clock, stuck_timeout=stuck_timeout)
-        return Workers(Timers(clock, threaded=False), pool, _StillLoop(), threaded=False)
-
-    def run_until_idle(self) -> int:
-        """Do all that can be done without letting time pass; how many steps that took."""
-        self._dispatcher.home.check("run_until_idle()")
-        steps = 0
-        while done := self._step():
-            steps += done
-        return steps
-
-    def _step(self) -> int:
-        services = self._services
-        assert isinstance(services.pool, _StillPool)
-        assert isinstance(services.loop, _StillLoop)
-        return services.timers.run_due() + services.pool.run_one() + services.loop.run_ready()
-
-    def advance(self, seconds: float | timedelta) -> int:
-        """Do what can be done now, let time pass, and do what is due then."""
-        before = self.run_until_idle()
-        passed = seconds if isinstance(seconds, int | float) else seconds.total_seconds()
-        end = self.clock.monotonic() + passed
-        while (due := self._services.timers.next_due()) is not None and due < end:
-            self.clock.advance(max(0.0, due - self.clock.monotonic()))
-            before += self.run_until_idle()
-        self.clock.advance(max(0.0, end - self.clock.monotonic()))
-        return before + self.run_until_idle()
-
-    def flush(self, timeout: float | None = None) -> bool:
-        """Run until idle; False if something is still to come with time."""
-        self.run_until_idle()
-        return all(box.state.is_idle() for box in self._subscriptions.mailboxes)
-
-    def close(self, timeout: float = 0.0) -> tuple[Undelivered, ...]:
-        """Run until idle, then close; what is left is named."""
-        if self._lifecycle.state == "open":
-            self.run_until_idle()
-        return super().close(0.0)
-
-
 class _StillPool(Pool):
     """A pool without threads: jobs wait until somebody runs them."""
 
@@ -171,3 +108,70 @@ class _StillLoop(LoopThread):
     def close(self, timeout: float) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.close()
+
+
+def _still_workers(stuck_timeout: float, clock: Clock, runtime: Runtime) -> Workers:
+    """Make workers that do something only when they are told to."""
+    del runtime
+    pool = _StillPool(clock, stuck_timeout=stuck_timeout)
+    return Workers(Timers(clock, threaded=False), pool, _StillLoop(), threaded=False)
+
+
+class TestBus(Bus):
+    """A bus in memory without threads: callbacks run in `run_until_idle()`, one after another.
+
+    Durables, order, attempts, leases and dead letters are as on any bus; time is `bus.clock`.
+    """
+
+    __test__ = False  # not a test class, whatever its name
+    clock: ManualClock
+    _workers = staticmethod(_still_workers)
+
+    def __init__(
+        self,
+        *,
+        publisher: str = "test",
+        history: int = 0,
+        isolation: Isolation = "none",
+        clock: ManualClock | None = None,
+    ) -> None:
+        self.clock = clock if clock is not None else ManualClock()
+        super().__init__(
+            publisher=publisher, history=history, isolation=isolation, clock=self.clock
+        )
+
+    def run_until_idle(self) -> int:
+        """Do all that can be done without letting time pass; how many steps that took."""
+        self._dispatcher.home.check("run_until_idle()")
+        steps = 0
+        while done := self._step():
+            steps += done
+        return steps
+
+    def _step(self) -> int:
+        services = self._services
+        assert isinstance(services.pool, _StillPool)
+        assert isinstance(services.loop, _StillLoop)
+        return services.timers.run_due() + services.pool.run_one() + services.loop.run_ready()
+
+    def advance(self, seconds: float | timedelta) -> int:
+        """Do what can be done now, let time pass, and do what is due then."""
+        before = self.run_until_idle()
+        passed = seconds if isinstance(seconds, int | float) else seconds.total_seconds()
+        end = self.clock.monotonic() + passed
+        while (due := self._services.timers.next_due()) is not None and due < end:
+            self.clock.advance(max(0.0, due - self.clock.monotonic()))
+            before += self.run_until_idle()
+        self.clock.advance(max(0.0, end - self.clock.monotonic()))
+        return before + self.run_until_idle()
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Run until idle; False if something is still to come with time."""
+        self.run_until_idle()
+        return all(box.state.is_idle() for box in self._subscriptions.mailboxes)
+
+    def close(self, timeout: float = 0.0) -> tuple[Undelivered, ...]:
+        """Run until idle, then close; what is left is named."""
+        if self._lifecycle.state == "open":
+            self.run_until_idle()
+        return super().close(0.0)

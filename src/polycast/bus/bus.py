@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from polycast.bus.admission import check_clock
-from polycast.bus.engines import EngineOptions, Setting, Workers, engine_for
+from polycast.bus.engines import EngineOptions, Setting, engine_for, threads
 from polycast.bus.exit_hook import close_at_exit, let_go
 from polycast.bus.lifecycle import Lifecycle, in_a_thread
 from polycast.bus.stream import Stream
 from polycast.bus.subscribe_decorators import annotated_type
 from polycast.config import SystemClock, check_count, check_name, seconds
-from polycast.delivery import Callback, LoopThread, Pool, Timers, callback_for
+from polycast.delivery import Callback, callback_for
 from polycast.errors import BadOptionError
 from polycast.matching import Interest, selector_for
 from polycast.plain_text import log_of
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from polycast.delivery import DeadLetters, Delivery
     from polycast.events import Identity
     from polycast.matching import Selector
-    from polycast.runtime import Runtime
     from polycast.stores import Receipt, Retention
     from polycast.subscriptions.advertisements import Advertisement
     from polycast.subscriptions.health import Health, Undelivered
@@ -60,6 +59,10 @@ _log = log_of("polycast")
 
 class Bus:
     """Brings each published object to whoever subscribed to its class or a type it conforms to."""
+
+    _workers = staticmethod(threads)
+    _context: str | None  # in which it publishes and subscribes
+    _routes: dict[type, Callable[[Any], Receipt]]
 
     def __init__(
         self,
@@ -116,24 +119,12 @@ class Bus:
         self._finalizer = weakref.finalize(self, let_go, engine, self._lifecycle, title)
         if self._services.threaded:
             close_at_exit(self)
-        self._join(context, federation, replace=replace)
-
-    def _workers(self, stuck_timeout: float, clock: Clock, runtime: Runtime) -> Workers:
-        return Workers(
-            Timers(clock, runtime=runtime),
-            Pool(clock, stuck_timeout=stuck_timeout, runtime=runtime),
-            LoopThread(runtime=runtime),
-        )
-
-    def _join(
-        self, context: Context | str | None, federation: Federation | None, *, replace: bool
-    ) -> None:
-        self._stand_in(None)
+        _stand_in(self, None)
         try:
             if federation is not None:
-                self._engine.contexts.use(federation)
+                engine.contexts.use(federation)
             if context is not None:
-                self._stand_in(self._engine.contexts.enter(context, replace=replace))
+                _stand_in(self, engine.contexts.enter(context, replace=replace))
         except BaseException:
             self.close(0.0)
             raise
@@ -382,14 +373,9 @@ class Bus:
         self._dispatcher.home.check("within()")
         view = Bus.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._stand_in(self._engine.contexts.enter(context, replace=replace))
+        _stand_in(view, self._engine.contexts.enter(context, replace=replace))
         view._whole = self  # whoever has a view has the bus
         return view
-
-    def _stand_in(self, context: str | None) -> None:
-        self._context = context
-        self._publishing = self._publishing.within(context)
-        self._routes = self._publishing.routes()
 
     @property
     def federation(self) -> Federation | None:
@@ -449,3 +435,10 @@ class Bus:
     def __repr__(self) -> str:
         context = "" if self._context is None else f" in context {self._context!r}"
         return f"<Bus {self.publisher!r} {self._engine.title}{context}, {self._lifecycle.state}>"
+
+
+def _stand_in(bus: Bus, context: str | None) -> None:
+    """Let a bus publish and subscribe in a context."""
+    bus._context = context
+    bus._publishing = bus._publishing.within(context)
+    bus._routes = bus._publishing.routes()

@@ -13,7 +13,7 @@ from polycast.bus.admission import admit, admit_shared
 from polycast.bus.bus_contexts import BusContexts, StoredContexts
 from polycast.bus.publisher import Publishing, StoredPublishing
 from polycast.bus.stored_dead_letters import StoredLetters
-from polycast.delivery import DeadLetters, Services
+from polycast.delivery import DeadLetters, LoopThread, Pool, Services, Timers
 from polycast.delivery.callback_context import is_called_back
 from polycast.errors import BadOptionError
 from polycast.events.isolation import snapshot
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.config import Clock
-    from polycast.delivery import LoopThread, Mailbox, Pool, Timers
+    from polycast.delivery import Mailbox
     from polycast.runtime import Runtime
     from polycast.stores import Retention, Store
     from polycast.typesystem import Registry
 
-__all__ = ["Engine", "EngineOptions", "Setting", "StoreEngine", "Workers", "engine_for"]
+__all__ = ["Engine", "EngineOptions", "Setting", "StoreEngine", "Workers", "engine_for", "threads"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,6 +75,12 @@ class Workers(NamedTuple):
     pool: Pool
     loop: LoopThread
     threaded: bool = True
+
+
+def threads(stuck_timeout: float, clock: Clock, runtime: Runtime) -> Workers:
+    """Make the threads of a bus; each starts when there is something to do."""
+    pool = Pool(clock, stuck_timeout=stuck_timeout, runtime=runtime)
+    return Workers(Timers(clock, runtime=runtime), pool, LoopThread(runtime=runtime))
 
 
 class Setting(NamedTuple):

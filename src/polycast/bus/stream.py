@@ -56,7 +56,7 @@ class Stream(Generic[T_co]):
         return self
 
     async def __anext__(self) -> T_co:
-        self.subscription.check_home("reading a stream")
+        self.subscription.mailbox.services.home.check("reading a stream")
         self._loop = asyncio.get_running_loop()
         self._acknowledge()
         while not self._arrived:

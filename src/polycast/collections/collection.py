@@ -114,7 +114,7 @@ class DACollection(Collection[E], Generic[E]):
             options["overflow"] = overflow
         if durable is not None:
             options["durable"] = durable
-        selector = self._meant(below=subtypes)
+        selector = _with_subtypes(self._selector, below=subtypes)
         self._buffer = Buffer(
             bus._open(selector, None, where, options, pull=pull), keep=bool(durable)
         )
@@ -162,7 +162,7 @@ class DACollection(Collection[E], Generic[E]):
     ) -> Subscription[E]: ...
     def contains(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
         """Be called for each event of this very type or topic."""
-        return self._subscribe(callback, where, options, below=False)
+        return _subscribe(self, callback, where, options, below=False)
 
     @overload
     def contains_all(
@@ -180,7 +180,7 @@ class DACollection(Collection[E], Generic[E]):
     ) -> Subscription[E]: ...
     def contains_all(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
         """Be called for each event, with subtypes or subtopics."""
-        return self._subscribe(callback, where, options, below=True)
+        return _subscribe(self, callback, where, options, below=True)
 
     @overload
     def remove(
@@ -198,8 +198,7 @@ class DACollection(Collection[E], Generic[E]):
     ) -> Subscription[E]: ...
     def remove(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
         """Be one of those of whom one is called for each event of this very type or topic."""
-        options.setdefault("group", self._group())
-        return self._subscribe(callback, where, options, below=False)
+        return _subscribe(self, callback, where, options, below=False, one_of_all=True)
 
     @overload
     def remove_all(
@@ -217,78 +216,45 @@ class DACollection(Collection[E], Generic[E]):
     ) -> Subscription[E]: ...
     def remove_all(self, callback: Any, where: Any = None, **options: Any) -> Subscription[E]:
         """Be one of those of whom one is called, with subtypes or subtopics."""
-        options.setdefault("group", self._group())
-        return self._subscribe(callback, where, options, below=True)
+        return _subscribe(self, callback, where, options, below=True, one_of_all=True)
 
     def clear(self, callback: Callable[..., object] | None = None) -> None:
         """Unsubscribe a callback; without one, purge the pull buffer."""
         if callback is None:
-            self._pulled("clear()").purge()
+            _buffer_of(self, "clear()").purge()
             return
-        mine = [each for function, each in self._subscriptions if function == callback]
+        mine = [
+            subscription for function, subscription in self._subscriptions if function == callback
+        ]
         self._subscriptions = [pair for pair in self._subscriptions if pair[0] != callback]
         for subscription in mine:
             subscription.cancel()
-
-    def _subscribe(
-        self, callback: Any, where: Any, options: dict[str, Any], *, below: bool
-    ) -> Subscription[E]:
-        for taken in ("level", "delivery", "order", "exact"):
-            if taken in options:
-                accepted = "nothing: the collection and its method decide it"
-                raise BadOptionError(taken, options[taken], accepted=accepted)
-        selector = self._meant(below=below)
-        options["level"] = self.level.name
-        subscription = self._bus._open(selector, callback_for(callback), where, options)
-        if len(self._subscriptions) % 256 == 255:
-            self._subscriptions = [p for p in self._subscriptions if p[1].ended is None]
-        self._subscriptions.append((callback, subscription))
-        return subscription
-
-    def _meant(self, *, below: bool) -> Selector[Any]:
-        """This type or topic, with or without what is below it."""
-        chosen = self._selector
-        if chosen.topic is None:
-            return replace(chosen, exact=not below)
-        topic = chosen.topic.with_subtopics() if below else chosen.topic
-        return replace(chosen, topic=topic)
-
-    def _group(self) -> str:
-        context = self._bus._context  # what it is called is of that context
-        return f"remove {self._selector}{'' if context is None else f' in {context}'}"
 
     # -- pulling -----------------------------------------------------------------------------------
 
     def get(self, timeout: float | timedelta | None = None) -> E | None:
         """Take the next event; None if there is none, or none in time."""
-        return self._pulled("get()").get(timeout)
+        return _buffer_of(self, "get()").get(timeout)
 
     def ack(self) -> None:
         """Acknowledge what get() gave last, on a durable collection."""
-        self._pulled("ack()").ack()
+        _buffer_of(self, "ack()").ack()
 
     def close(self) -> None:
         """Acknowledge what get() gave last and stop collecting; a durable one is kept."""
-        self._pulled("close()").close()
+        _buffer_of(self, "close()").close()
 
     def __len__(self) -> int:
-        return len(self._pulled("len()"))
+        return len(_buffer_of(self, "len()"))
 
     def __iter__(self) -> Iterator[E]:
-        return iter(self._pulled("iteration"))
+        return iter(_buffer_of(self, "iteration"))
 
     def __contains__(self, event: object) -> bool:
-        return event in self._pulled("in")
+        return event in _buffer_of(self, "in")
 
     def __bool__(self) -> bool:
         return True
-
-    def _pulled(self, operation: str) -> Buffer[E]:
-        if self._buffer is None:
-            raise NotAPullCollectionError(operation, repr(self))
-        if operation != "close()":
-            self._bus._dispatcher.home.check(operation)
-        return self._buffer
 
     # -- identity ----------------------------------------------------------------------------------
 
@@ -315,17 +281,59 @@ class DACollection(Collection[E], Generic[E]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DACollection):
             return NotImplemented
-        return self._place() == other._place() and self._selector == other._selector
-
-    def _place(self) -> tuple[int, str | None]:
-        """Which bus, and in which context of it."""
-        return id(self._bus._subscriptions), self._bus._context
+        return _place(self) == _place(other) and self._selector == other._selector
 
     def __hash__(self) -> int:
-        return hash((self._place(), self._selector))
+        return hash((_place(self), self._selector))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.name}: {self.level.promise}>"
+
+
+def _subscribe(
+    collection: DACollection[E],
+    callback: Any,
+    where: Any,
+    options: dict[str, Any],
+    *,
+    below: bool,
+    one_of_all: bool = False,
+) -> Subscription[E]:
+    for taken in ("level", "delivery", "order", "exact"):
+        if taken in options:
+            accepted = "nothing: the collection and its method decide it"
+            raise BadOptionError(taken, options[taken], accepted=accepted)
+    bus, selector = collection._bus, collection._selector
+    if one_of_all:
+        inside = "" if bus._context is None else f" in {bus._context}"
+        options.setdefault("group", f"remove {selector}{inside}")
+    options["level"] = collection.level.name
+    what = _with_subtypes(selector, below=below)
+    subscription = bus._open(what, callback_for(callback), where, options)
+    if len(collection._subscriptions) % 256 == 255:
+        collection._subscriptions = [p for p in collection._subscriptions if p[1].ended is None]
+    collection._subscriptions.append((callback, subscription))
+    return subscription
+
+
+def _with_subtypes(selector: Selector[Any], *, below: bool) -> Selector[Any]:
+    """A type or topic, with or without what is below it."""
+    if selector.topic is None:
+        return replace(selector, exact=not below)
+    return replace(selector, topic=selector.topic.with_subtopics() if below else selector.topic)
+
+
+def _buffer_of(collection: DACollection[E], operation: str) -> Buffer[E]:
+    if collection._buffer is None:
+        raise NotAPullCollectionError(operation, repr(collection))
+    if operation != "close()":
+        collection._bus._dispatcher.home.check(operation)
+    return collection._buffer
+
+
+def _place(collection: DACollection[Any]) -> tuple[int, str | None]:
+    """Which bus, and in which context of it."""
+    return id(collection._bus._subscriptions), collection._bus._context
 
 
 def _covers_types(mine: Selector[Any], theirs: Selector[Any]) -> bool:

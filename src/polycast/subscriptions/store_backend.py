@@ -101,18 +101,9 @@ class StoreBackend:
             return self._mailboxes.find(interest, replace=request.replace)
         except DurableChangedError:
             mailbox = self._mailboxes.durable(interest.durable)
-            if mailbox is None or not self._is_taken_over(mailbox):
+            if mailbox is None or not _is_taken_over(self._store, mailbox):
                 raise
             return None  # the store tells what it is by now
-
-    def _is_taken_over(self, mailbox: Mailbox) -> bool:
-        """Whether another bus has attached to it, which nobody here has seen yet."""
-        cursor = mailbox.cursor
-        if not isinstance(cursor, DurableCursor):
-            return False
-        with self._store.view() as view:
-            kept = view.subscription(mailbox.name)
-        return kept is None or kept.token != cursor.number
 
     def _request(self, request: SubscribeRequest) -> AttachRequest:
         return AttachRequest(
@@ -188,11 +179,16 @@ class StoreBackend:
             name = f"{self._mailboxes.new_name(interest)}@{self._heartbeat.bus.id}"
             mailbox = Mailbox(name, interest, request.settings, self._services)
         elif interest.group is None:
+
+            def taken_over() -> None:  # in the thread that writes the store
+                why = TakenOverError(mailbox.title)
+                self._services.timers.after(0.0, lambda: mailbox.state.end(why))
+
             cursor = DurableCursor(
                 self._mailboxes.new_name(interest),
                 self._store,
                 self._services.clock,
-                lambda: self._end_soon(mailbox),
+                taken_over,
                 number=attachment.kept.token,
                 cursor=attachment.kept.cursor,
                 position=lambda: self._reader.position_of(mailbox),
@@ -216,11 +212,6 @@ class StoreBackend:
             )
         self._mailboxes.add(mailbox)
         return mailbox
-
-    def _end_soon(self, mailbox: Mailbox) -> None:
-        """End a mailbox that was taken over, from a thread that holds no lock."""
-        why = TakenOverError(mailbox.title)
-        self._services.timers.after(0.0, lambda: mailbox.state.end(why))
 
     def take_up(self, mailbox: Mailbox, cursor: DurableCursor, flights: list[Flight]) -> None:
         """Go on with what was in flight."""
@@ -265,17 +256,18 @@ class StoreBackend:
 
     def rejoin(self) -> None:
         """This bus had counted as dead: its groups go on without what it had claimed."""
-        self._services.timers.after(0.0, self._rejoin)
 
-    def _rejoin(self) -> None:
-        with self._mailboxes.lock:  # who attaches just now may do so as the bus that is dead
-            for group, request in list(self.groups.items()):
-                group.rejoin()
-                bus = self._heartbeat.bus.id
-                again = dataclasses.replace(request, bus=bus, start=None, engine=None)
-                self._store.write(again.attach).result()
-                group.joined = bus
-                group.claim_soon()
+        def join_again() -> None:
+            with self._mailboxes.lock:  # who attaches just now may do so as the bus that is dead
+                for group, request in list(self.groups.items()):
+                    group.rejoin()
+                    bus = self._heartbeat.bus.id
+                    again = dataclasses.replace(request, bus=bus, start=None, engine=None)
+                    self._store.write(again.attach).result()
+                    group.joined = bus
+                    group.claim_soon()
+
+        self._services.timers.after(0.0, join_again)
 
     def reroute(
         self, mailbox: Mailbox, kept: StoredSubscription, route: StoredRoute | None
@@ -337,6 +329,16 @@ class StoreBackend:
         for mailbox in self._mailboxes:
             if mailbox.interest.durable is not None:
                 mailbox.state.pause(winding_down=True)
+
+
+def _is_taken_over(store: Store, mailbox: Mailbox) -> bool:
+    """Whether another bus has attached to it, which nobody here has seen yet."""
+    cursor = mailbox.cursor
+    if not isinstance(cursor, DurableCursor):
+        return False
+    with store.view() as view:
+        kept = view.subscription(mailbox.name)
+    return kept is None or kept.token != cursor.number
 
 
 def _locks(mailbox: Mailbox) -> list[Any]:

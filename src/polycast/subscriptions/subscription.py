@@ -13,20 +13,8 @@ from polycast.errors import (
     SubscriptionEndedError,
     TakenOverError,
 )
-from polycast.matching import definition_of
-from polycast.routing.explanation import (
-    BROKER,
-    PIPELINE,
-    Explanation,
-    asked_in_words,
-    called_in_words,
-    criteria_of,
-    judged,
-    meaning_of,
-    opaque_in_words,
-    seen_now,
-    verdict_in_words,
-)
+from polycast.routing.explanation import Explanation
+from polycast.subscriptions.subscription_explanation import explained, meaning
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -34,17 +22,12 @@ if TYPE_CHECKING:
 
     from polycast.delivery import Consumer, Mailbox
     from polycast.matching import Interest
-    from polycast.routing.explanation import Seen
     from polycast.subscriptions.subscription_registry import SubscriptionRegistry
 
 __all__ = ["Subscription"]
 
 T_co = TypeVar("T_co", covariant=True)
 _NOTHING: Any = object()
-_WAITS = {
-    "paused": "the event waits until resume()",
-    "detached": "the event waits for whoever attaches to its name",
-}
 _ENDS = {
     SubscriptionCancelledError: "cancelled",
     LeaseExpiredError: "expired",
@@ -99,7 +82,7 @@ class Subscription(Generic[T_co]):
 
         It is forked in a process that was forked from that of its bus.
         """
-        if self._is_elsewhere:
+        if self._registry.dispatcher.home.is_elsewhere():
             return "forked"
         if self.ended is not None:
             return _ENDS[type(self.ended)]
@@ -109,84 +92,14 @@ class Subscription(Generic[T_co]):
 
     def explain(self, event: Any = _NOTHING, *, topic: str | None = None) -> Explanation:
         """What it means; with an event, why it gets it or not."""
-        self.check_home("explain()")
+        self._registry.dispatcher.home.check("explain()")
         if event is _NOTHING:
-            return Explanation(None, tuple(self._meaning()))
-        translation = self._registry.dispatcher.plan.translation
-        seen = seen_now(event, self.interest.context, translation)
-        if isinstance(seen, str):
-            return Explanation(False, (seen, verdict_in_words(False)))
-        passes, reasons = judged(criteria_of(self.interest), seen, topic)
-        if passes:
-            passes, limits = self._limits(seen, topic)
-            reasons += limits
-        elif self.state != "active":
-            reasons.append(f"the subscription is {self.state}")
-        if passes is not None:
-            reasons.append(verdict_in_words(passes))
-        return Explanation(passes, tuple(reasons))
-
-    def _meaning(self) -> list[str]:
-        """What it means, in words."""
-        interest, mailbox = self.interest, self.mailbox
-        definition, durable = definition_of(interest), None
-        asked = self._registry.progress.pushed_filter(self._consumer)
-        who = BROKER if mailbox.route is None else PIPELINE
-        if interest.durable is not None:
-            is_kept = mailbox.services.source is not None
-            life = "kept in the store" if is_kept else "for the life of this process"
-            durable = f"durable as {interest.durable!r}, {life}"
-        reasons = meaning_of(
-            definition,
-            place=f"in effect from position {interest.start}; {self.state}",
-            durable=durable,
-            is_gone=self._registry.dispatcher.plan.translation.is_gone(interest.context),
-            wants=opaque_in_words(interest.where),
-            asked=None if asked is None else asked_in_words(asked, definition, who=who),
-            called=called_in_words(mailbox.queue.settings),
-        )
-        if mailbox.route is not None:
-            reasons.append(f"routed by the pipeline: {self._routed()}")
-            if mailbox.queue.settings.overflow == "block":
-                why = "what does not fit waits in the log"
-                reasons.append(f"nobody who publishes waits for it: {why}")
-        return reasons
-
-    def _limits(self, seen: Seen, topic: str | None) -> tuple[bool | None, list[str]]:
-        """What becomes of an event that it wants."""
-        state, start = self.state, self.interest.start
-        if state not in ("active", *_WAITS):
-            return False, [f"the subscription is {state}"]
-        if start > self._registry.progress.published() + 1:
-            return False, [f"it begins at position {start}, which is still to come"]
-        reasons = [] if state == "active" else [f"the subscription is {state}: {_WAITS[state]}"]
-        if self._has_rivals(seen, topic):
-            told = f"one member of the group {self.interest.group!r} gets it, perhaps another one"
-            return None, [*reasons, told]
-        return True, reasons
-
-    def _has_rivals(self, seen: Seen, topic: str | None) -> bool:
-        """Whether another member of its group may get an event instead."""
-        if self.interest.group is None:
-            return False
-        rivals = [
-            rival for rival in self.mailbox.members.consumers() if rival is not self._consumer
-        ]
-        wants = (judged(criteria_of(rival.interest), seen, topic)[0] for rival in rivals)
-        return any(wants) or self._registry.progress.has_members_elsewhere(self.mailbox)
-
-    def _routed(self) -> str:
-        """How far the pipeline has come, in words."""
-        pipeline = self._registry.progress.pipeline()
-        return "how far it has come is not known" if pipeline is None else str(pipeline)
-
-    def check_home(self, operation: str) -> None:
-        """Refuse an operation in a process that was forked from that of its bus."""
-        self._registry.dispatcher.home.check(operation)
+            return Explanation(None, tuple(meaning(self, self._registry)))
+        return explained(self, self._registry, event, topic)
 
     def cancel(self) -> None:
         """It is over, and so is its durable name; what waits is let go. Twice is once."""
-        self._check_free("cancel()")
+        self._registry.check_free("cancel()", self.mailbox)
         if self.ended is None:
             self._registry.cancel(self._consumer, SubscriptionCancelledError(self.mailbox.title))
 
@@ -219,14 +132,6 @@ class Subscription(Generic[T_co]):
         ended = self.ended
         if ended is not None:
             raise type(ended)(self.mailbox.title, detail=f"{operation} came too late")
-        self._check_free(operation)
-
-    @property
-    def _is_elsewhere(self) -> bool:
-        """Whether it is of the process that this one was forked from."""
-        return self._registry.dispatcher.home.is_elsewhere()
-
-    def _check_free(self, operation: str) -> None:
         self._registry.check_free(operation, self.mailbox)
 
     def __enter__(self) -> Subscription[T_co]:
@@ -238,7 +143,7 @@ class Subscription(Generic[T_co]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._is_elsewhere:
+        if not self._registry.dispatcher.home.is_elsewhere():
             self.cancel()
 
     def __eq__(self, other: object) -> bool:
