@@ -21,6 +21,7 @@ __all__ = [
     "Overflow",
     "Settings",
     "SystemClock",
+    "check_clock",
     "check_count",
     "check_name",
     "level_named",
@@ -65,6 +66,15 @@ class SystemClock:
 
     time = staticmethod(_time.time)
     monotonic = staticmethod(_time.monotonic)
+
+
+def check_clock(clock: Clock) -> Clock:
+    """A clock tells two kinds of time."""
+    for method in ("time", "monotonic"):
+        if not callable(getattr(clock, method, None)):
+            accepted = "an object with time() and monotonic(), both in seconds"
+            raise BadOptionError("clock", clock, accepted=accepted)
+    return clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,12 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from polycast.bus.admission import check_clock
 from polycast.bus.engines import EngineOptions, Setting, engine_for, threads
 from polycast.bus.exit_hook import close_at_exit, let_go
 from polycast.bus.lifecycle import Lifecycle, in_a_thread
 from polycast.bus.stream import Stream
 from polycast.bus.subscribe_decorators import annotated_type
-from polycast.config import SystemClock, check_count, check_name, seconds
+from polycast.config import SystemClock, check_clock, check_count, check_name, seconds
 from polycast.delivery import Callback, callback_for
 from polycast.errors import BadOptionError
 from polycast.matching import Interest, selector_for

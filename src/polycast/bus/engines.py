@@ -9,13 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from polycast.broker.client.address import addresses_of, is_remote
-from polycast.bus.admission import admit, admit_shared
 from polycast.bus.bus_contexts import BusContexts, StoredContexts
 from polycast.bus.publisher import Publishing, StoredPublishing
 from polycast.bus.stored_dead_letters import StoredLetters
 from polycast.delivery import DeadLetters, LoopThread, Pool, Services, Timers
 from polycast.delivery.callback_context import is_called_back
-from polycast.errors import BadOptionError
+from polycast.errors import BadOptionError, NotATypeError
 from polycast.events.isolation import snapshot
 from polycast.log_reader.history import History
 from polycast.log_reader.log_reader import LogReader
@@ -33,6 +32,7 @@ from polycast.subscriptions.retention_job import RetentionJob
 from polycast.subscriptions.store_backend import StoreBackend
 from polycast.subscriptions.subscription_registry import MailboxTable, SubscriptionRegistry
 from polycast.subscriptions.watcher import Watcher
+from polycast.typesystem import check_shareable, warn_main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
     dispatcher = Dispatcher(
         Publisher(options.publisher, next(_epochs)),
         clock=clock,
-        admit=admit(registry),
+        admit=partial(_admitted, registry),
         oldest=lambda: None if log is None else log.oldest,
         snapshot=partial(snapshot, registry=registry),
         runtime=runtime,
@@ -212,7 +212,7 @@ def store_engine(
     dispatcher = Dispatcher(
         Publisher(options.publisher, heartbeat.bus.epoch, durable=True),
         clock=clock,
-        admit=admit_shared(registry),
+        admit=partial(_admitted_to_store, registry),
         newest=store.newest,
         runtime=runtime,
         translation_failed=_later(lambda: contexts.translation_failed),
@@ -278,7 +278,7 @@ def store_engine(
     engine = StoreEngine(
         title,
         clock,
-        _bind_shared(registry),
+        partial(_subscribed_in_store, registry),
         dispatcher,
         services,
         subscriptions,
@@ -369,10 +369,24 @@ def engine_for(setting: Setting, clock: Clock) -> Engine:
         raise
 
 
-def _bind_shared(registry: Registry) -> Callable[[type], object]:
-    """Binds a type that is subscribed to; anybody's, but one that others can name."""
-    admitted = admit_shared(registry)
-    return lambda cls: None if cls is object else admitted(cls)
+def _admitted(registry: Registry, cls: type) -> object:
+    """Bind the name of a class whose objects are published."""
+    if issubclass(cls, type):
+        why = "it is a class, and events are objects"
+        raise NotATypeError(cls, why=why, accepted="Publish an object of it", action="to publish")
+    return registry.bind(cls)
+
+
+def _admitted_to_store(registry: Registry, cls: type) -> object:
+    """The same where other processes have to be able to name the class."""
+    check_shareable(cls)
+    warn_main(cls)
+    return _admitted(registry, cls)
+
+
+def _subscribed_in_store(registry: Registry, cls: type) -> object:
+    """Bind a class that is subscribed to; one that others can name, or any object."""
+    return None if cls is object else _admitted_to_store(registry, cls)
 
 
 def _later(method: Callable[[], Callable[P, T]]) -> Callable[P, T]:
