@@ -3,13 +3,12 @@
 from polycast.delivery.callbacks import Callback, callback_for
 from polycast.delivery.consumer import Consumer, InlineConsumer, PoolConsumer, Puller
 from polycast.delivery.coroutine_consumer import CoroutineConsumer
-from polycast.delivery.cursors import Cursor, DurableCursor, StoreCursor
+from polycast.delivery.cursors import Cursor, DurableCursor, StoreCursor, first_limit
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.distributed_group import GroupClaims, distributed_group
 from polycast.delivery.event_loop import LoopThread
 from polycast.delivery.executor import Pool
-from polycast.delivery.high_water_mark import first_limit
 from polycast.delivery.lease import Lease
 from polycast.delivery.mailbox import Mailbox
 from polycast.delivery.services import Services

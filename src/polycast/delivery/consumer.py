@@ -305,17 +305,12 @@ class PoolConsumer(Consumer):
         if not self.begins(attempt):
             return SKIPPED
         try:
-            entry, own = attempt.entry, attempt.entry.own
-            event = attempt.event() if attempt.used else entry.event if own is None else own()
-            if self.callback.wants_delivery:
-                said = self.callback.function(event, Delivery(self, attempt))
-            else:
-                said = self.callback.function(event)
+            said = self.callback.function(*self.arguments(attempt))
             if said is not None and is_to_be_awaited(f"the callback of {self.title}", said):
                 return self._await(attempt, said)
         except BaseException as error:  # SystemExit too: the thread is ours, so it stays
             return error
-        return PENDING if self.manual else None
+        return self.returned()
 
     def _await(self, attempt: Attempt, awaitable: Any) -> Outcome:
         """Await it where an async callback would run."""

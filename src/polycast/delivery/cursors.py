@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.delivery.high_water_mark import HighWaterMark
 from polycast.errors import BrokerRefusedError, NotSettledError, StoreError
 from polycast.plain_text import log_of
 from polycast.stores import Flight, Letter, Mark
@@ -26,9 +25,19 @@ if TYPE_CHECKING:
     from polycast.stores import Entry, Store, Transaction
 
 _log = log_of("polycast")
-__all__ = ["NOTHING_KEPT", "Cursor", "DurableCursor", "Fenced", "StoreCursor"]
+__all__ = [
+    "NOTHING_KEPT",
+    "Cursor",
+    "DurableCursor",
+    "Fenced",
+    "StoreCursor",
+    "first_limit",
+]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
+LEAST_AHEAD = 64  # positions, at least, that are written ahead
+FACTOR_AHEAD = 8  # how many times as far as the last save took it
+MOST_AHEAD = 1 << 20
 CAREFUL = 256  # attempts at what is doubted are noted before they begin, after who has died
 
 
@@ -187,6 +196,43 @@ class StoreCursor(Cursor):
             self._fenced()
             why = "its subscription was taken over, so the event is somebody else's"
             raise NotSettledError(action, why=why) from None
+
+
+class HighWaterMark:
+    """Nothing from `limit` on is begun. It moves on with what is saved anyway, before it is met.
+
+    Its keeper's lock guards all but `limit`.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.limit = first_limit(start)  # as the store has it
+        self._base = self._needed = start
+        self._ahead = LEAST_AHEAD
+        self._is_left = False
+
+    def need(self, position: int) -> None:
+        """Somebody waits to begin what is at a position."""
+        self._needed = max(self._needed, position + 1)
+
+    def leave(self) -> None:
+        """Nothing more is begun."""
+        self._is_left = True
+
+    def next(self, handled: int) -> int:
+        """Where it is to be once more is saved; what is before `handled` is done with."""
+        if self._is_left:
+            return self.limit
+        base = max(self._base, self._needed, handled)
+        self._ahead = max(
+            LEAST_AHEAD, min(MOST_AHEAD, FACTOR_AHEAD * (base - self._base)), self._ahead * 3 // 4
+        )
+        self._base = base
+        return self.limit if base + self._ahead // 2 <= self.limit else base + self._ahead
+
+
+def first_limit(start: int) -> int:
+    """Where it is when somebody attaches."""
+    return start + LEAST_AHEAD
 
 
 class DurableCursor(StoreCursor):

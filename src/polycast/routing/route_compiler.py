@@ -8,7 +8,7 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES, check_has_run
-from polycast.locks import interrupted, is_inside, owner_test
+from polycast.locks import LATEST, interrupted, owner_test
 from polycast.routing.context_target import (
     ContextGroupTarget,
     ContextTarget,
@@ -199,7 +199,7 @@ class RouteCompiler:
             "context": key.source,
             "order": self._dispatcher.order,
             "is_ordering": owner_test(self._dispatcher.order),
-            "is_inside": is_inside,
+            "LATEST": LATEST,
             "refuse_nested": _refuse_nested,
             "append": self._log.append if self._log is not None else None,
             "time": self._dispatcher.clock.time,
