@@ -16,7 +16,7 @@ from polycast.delivery import DeadLetters, LoopThread, Pool, Services, Timers
 from polycast.delivery.callback_context import is_called_back
 from polycast.errors import BadOptionError, NotATypeError
 from polycast.events.isolation import snapshot
-from polycast.log_reader.history import History
+from polycast.log_reader.history import LogHistory
 from polycast.log_reader.log_reader import LogReader
 from polycast.routing import Dispatcher, MemoryPublisher, RecordRouter, StorePublisher
 from polycast.runtime import runtime_of
@@ -156,7 +156,7 @@ def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
         translation_failed=_later(lambda: contexts.translation_failed),
     )
     mailboxes = MailboxTable(dispatcher)
-    history = History(dispatcher, log)
+    history = LogHistory(dispatcher, log)
     replay = DeadLetterReplay(mailboxes, history, clock).replay
     services = _services(
         dispatcher,
@@ -228,7 +228,7 @@ def store_engine(
     )
     reader = LogReader(store, router, look=_later(lambda: watcher.look))
     mailboxes = MailboxTable(dispatcher)
-    replay = DeadLetterReplay(mailboxes, History(dispatcher, None), clock).replay
+    replay = DeadLetterReplay(mailboxes, LogHistory(dispatcher, None), clock).replay
     letters = StoredLetters(
         store,
         router,

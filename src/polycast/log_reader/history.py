@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, Recent
 
-__all__ = ["History"]
+__all__ = ["LogHistory"]
 
 
-class History:
+class LogHistory:
     """The log as subscriptions see it."""
 
     def __init__(self, dispatcher: Dispatcher, log: Recent | None) -> None:

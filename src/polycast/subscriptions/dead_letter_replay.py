@@ -12,7 +12,7 @@ from polycast.routing.translation import TranslationFailed, context_of_letter, r
 if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.delivery import DeadLetter, Mailbox
-    from polycast.log_reader.history import History
+    from polycast.log_reader.history import LogHistory
     from polycast.stores import Entry
     from polycast.subscriptions.subscription_registry import MailboxTable
 
@@ -22,7 +22,7 @@ __all__ = ["DeadLetterReplay"]
 class DeadLetterReplay:
     """Finds the mailboxes of dead letters, and puts the events back into them."""
 
-    def __init__(self, mailboxes: MailboxTable, history: History, clock: Clock) -> None:
+    def __init__(self, mailboxes: MailboxTable, history: LogHistory, clock: Clock) -> None:
         self._mailboxes, self._history, self._clock = mailboxes, history, clock
 
     def replay(self, letters: list[DeadLetter]) -> tuple[list[DeadLetter], list[DeadLetter]]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from polycast.delivery import Consumer, Services
-    from polycast.log_reader.history import History
+    from polycast.log_reader.history import LogHistory
     from polycast.routing import Dispatcher
     from polycast.stores import Entry
     from polycast.subscriptions.options import SubscribeRequest
@@ -24,7 +24,11 @@ class MemoryBackend:
     """Makes mailboxes, and begins them with the history that is in memory."""
 
     def __init__(
-        self, dispatcher: Dispatcher, services: Services, mailboxes: MailboxTable, history: History
+        self,
+        dispatcher: Dispatcher,
+        services: Services,
+        mailboxes: MailboxTable,
+        history: LogHistory,
     ) -> None:
         self._dispatcher, self._services = dispatcher, services
         self._mailboxes, self._history = mailboxes, history

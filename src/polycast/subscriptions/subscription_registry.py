@@ -74,10 +74,6 @@ class MailboxTable:
         """Return the mailbox of a durable name."""
         return self._durables.get(name or "")
 
-    def durables(self) -> list[Mailbox]:
-        """Return all mailboxes with durable names."""
-        return list(self._durables.values())
-
     def new_name(self, interest: Interest) -> str:
         """Return a name that tells a subscription from all others of this bus."""
         return interest.durable or f"{interest.selector}#{next(self._numbers)}"
