@@ -128,6 +128,8 @@ class LiveForms:
 class EntryForms:
     """The forms of an entry of a log."""
 
+    __slots__ = ("_form_in", "_forms")
+
     def __init__(self, form_in: Callable[[str | None], Entry | None]) -> None:
         self._form_in = form_in
         self._forms: dict[str | None, Entry | None] = {}
