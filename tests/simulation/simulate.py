@@ -18,7 +18,9 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "proof")]
 
-from simulation_world import Outcome, Plan, simulate  # noqa: E402
+from simulation_outcome import Outcome  # noqa: E402
+from simulation_plan import Plan  # noqa: E402
+from simulation_world import simulate  # noqa: E402
 
 __all__ = ["main", "replay_command"]
 

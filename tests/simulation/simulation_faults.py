@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proof_events import Event
-from simulation_world import Handle, Parts, Plan, Planned, Wish
+from simulation_actors import Handle, Parts, PlannedError
+from simulation_plan import Plan, Wish
 
 import polycast as pc
 from polycast.errors import NotSettledError, PolycastError
@@ -78,7 +79,7 @@ def _never_again(handle: Handle, runtime: Runtime) -> Handle:
     def handler(event: Event, delivery: pc.Delivery) -> None:
         try:
             handle(event, delivery)
-        except Planned:
+        except PlannedError:
             return
 
     return handler

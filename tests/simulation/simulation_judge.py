@@ -167,26 +167,26 @@ def _fifo(case: Case) -> Iterator[Verdict]:
     for claim in case.claims.values():
         if claim.level not in FIFO or claim.is_group:
             continue
-        newest: dict[tuple[str, int], int] = {}
+        newest: dict[str, tuple[int, int]] = {}
         done: set[Identity | None] = set()
         wanted = defaultdict(list)
-        for op in case.wanted(claim):
+        for op in case.wanted(claim) if claim.complete else ():
             if op.identity is not None:
-                wanted[op.identity.publisher, op.identity.epoch].append(op)
+                wanted[op.identity.publisher].append(op)
         buried = case.buried(claim.name)
         for op in case.lines[claim.name]["effect"]:
             identity = op.identity
             if identity is None or identity in done:
                 continue
-            source = identity.publisher, identity.epoch
+            source, number = identity.publisher, (identity.epoch, identity.sequence)
             done.add(identity)
-            if identity.sequence <= newest.get(source, 0):
-                text = f"{op.key} came after {source[0]}'s number {newest[source]}"
+            if number <= newest.get(source, (0, 0)):
+                text = f"{op.key} came after {source}'s number {newest[source]}"
                 yield Verdict("C4", claim.name, text)
-            newest[source] = max(newest.get(source, 0), identity.sequence)
-            for earlier in wanted[source] if claim.complete else ():
+            newest[source] = max(newest.get(source, (0, 0)), number)
+            for earlier in wanted[source]:
                 at = earlier.identity
-                if at is None or at.sequence >= identity.sequence:
+                if at is None or (at.epoch, at.sequence) >= number:
                     break
                 if at not in done and at not in buried:
                     text = f"{op.key} came, and {earlier.key} before it had not"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import simulate
 from simulation_faults import FAULTS
-from simulation_world import Outcome
+from simulation_outcome import Outcome
 from simulation_world import simulate as simulated
 
 SIMULATE = Path(__file__).with_name("simulate.py")
