@@ -100,6 +100,9 @@ class RemoteStore(ConnectionHandlers):
         self._inbound = InboundStream(
             self._connection.tell, lambda: self._connection.limits.window, runtime=runtime
         )
+        self._promise: Callable[[], Promise[Any]] = partial(
+            Promise, options.within, self._connection.unreachable, runtime.lock
+        )
         self._connection.open()
         self.clock.origin = lambda: self._connection.origin
         runner = TransactionRunner(self._connection, self._ask, self._guess)
@@ -146,9 +149,6 @@ class RemoteStore(ConnectionHandlers):
     def _ask(self, name: str, arguments: bytes) -> bytes:
         result: bytes = self._connection.answer(lambda number: Call(number, name, arguments))
         return result
-
-    def _promise(self) -> Promise[Any]:
-        return Promise(self._within, self._connection.unreachable, self._runtime.lock)
 
     def _asked(self, name: str, *args: Any, **options: Any) -> Any:
         method = LOG[name]
