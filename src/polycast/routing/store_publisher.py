@@ -7,6 +7,7 @@ from functools import partial
 from itertools import groupby
 from types import CellType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 from polycast.errors import BadOptionError, PublishUnknownError, StoreFailedError
 from polycast.events import MSGPACK, Identity, Root, codec_for
@@ -84,6 +85,7 @@ class StorePublisher:
         self.within = within  # how long a publisher waits before it does not know
         self.queue = SubmissionQueue(self._submit_to_store, within, runtime=dispatcher.runtime)
         self._given = 0  # the last sequence
+        self._admitted: WeakSet[type] = WeakSet()
         self._in_line = dispatcher.runtime.rlock()  # who has it takes a sequence and submits
         self._described = 0  # descriptions that the store was told, in the order they came
         self._is_called_back = is_called_back  # whether a callback publishes
@@ -171,7 +173,9 @@ class StorePublisher:
     def _submit(self, events: list[Any], metadata: PublishMetadata, *, waits: bool) -> Submission:
         self._dispatcher.refuse()
         for cls in set(map(type, events)):
-            self._dispatcher.admit(cls)
+            if cls not in self._admitted:  # asking takes longer than encoding an event
+                self._dispatcher.admit(cls)
+                self._admitted.add(cls)
         astray: dict[int, TranslationFailed] = {}
         encoded: list[tuple[EncodedRun, Any]]
         if metadata.context is None:
