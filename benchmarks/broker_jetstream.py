@@ -32,8 +32,8 @@ class Serving(nats.Serving):
 class Publisher(nats.Publisher):
     """nats-py, which waits until all events of a call are in the file."""
 
-    async def _open(self, url: str) -> None:
-        await super()._open(url)
+    async def open_line(self, url: str) -> None:
+        await super().open_line(url)
         self._stream = await stream_of(self._line)
 
     async def _publish(self, first: int, count: int) -> None:
@@ -68,9 +68,9 @@ class OneByOne:
 
     def __init__(self, url: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._loop.run_until_complete(self._open(url))
+        self._loop.run_until_complete(self.open_line(url))
 
-    async def _open(self, url: str) -> None:
+    async def open_line(self, url: str) -> None:
         import nats as library
 
         self._line = await library.connect(url)

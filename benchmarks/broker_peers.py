@@ -115,9 +115,9 @@ class Publisher(Looping):
         super().__init__()
         self._kind, self._consumers = kind, consumers
         self._next = 1
-        self.run(self._open(url))
+        self.run(self.open_line(url))
 
-    async def _open(self, url: str) -> None:
+    async def open_line(self, url: str) -> None:
         import nats
 
         self._line = await nats.connect(url)
@@ -138,7 +138,7 @@ class Publisher(Looping):
 class FastPublisher(Publisher):
     """FastStream."""
 
-    async def _open(self, url: str) -> None:
+    async def open_line(self, url: str) -> None:
         from faststream.nats import NatsBroker
 
         self._broker = NatsBroker(url, logger=None)

@@ -53,7 +53,7 @@ def test_what_is_alive_before_the_tests_is_frozen() -> None:
 
 
 def test_it_is_frozen_when_a_file_is_through_and_not_before() -> None:
-    assert after_test("a.py", "a.py") == 0
+    assert after_test("a.py", "a.py") <= 0  # what was frozen before may go
     assert after_test("a.py", "b.py") >= MANY
 
 

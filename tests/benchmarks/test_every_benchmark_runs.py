@@ -28,7 +28,10 @@ NO_BENCHMARKS = {
     "matching_ours": "a contender, which matching_peers starts",
     "ready10": "a workload, which checks itself",
 }
-ON_REQUEST = {"checkouts": "asks for another checkout"}
+ON_REQUEST = {
+    "checkouts": "asks for another checkout",
+    "queued": "a part of in_process, alone",
+}
 NEEDS_JAVA = {"pipeline"}
 
 

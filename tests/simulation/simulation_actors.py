@@ -140,7 +140,6 @@ class Actor:
 
     def _opened(self, runtime: Runtime) -> Any:
         for _ in range(200):
-            self.world.wait_for_host(runtime)
             try:
                 return pc.Bus(
                     self.url,

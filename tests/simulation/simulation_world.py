@@ -64,7 +64,6 @@ class World:
         self._ticks = 0
         self._loops: list[Any] = []
         self._tokens = next(_tokens)  # those before belong to others in this process
-        self._is_off = False  # nobody is started again before the host is
         self._databases: dict[str, sqlite3.Connection] = {}
         self.interruptions: list[tuple[int, str]] = []
         self.addresses = [f"127.0.0.1:{7001 + n}" for n in range(plan.brokers)]
@@ -141,7 +140,6 @@ class World:
     def _serve(self, address: str, party: Party, runtime: Runtime) -> None:
         broker = None
         for _ in range(200):
-            self.wait_for_host(runtime)
             try:
                 limits = Limits(heartbeat=1.0)
                 broker = Broker(f"sqlite:///{self.disk.path}", clock=runtime, limits=limits)
@@ -176,11 +174,6 @@ class World:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-
-    def wait_for_host(self, runtime: Runtime) -> None:
-        """Open nothing on a disk that has just failed."""
-        while self._is_off:
-            runtime.sleep(0.05)
 
     def kill(self, party: Party) -> None:
         """End a process as `kill -9` does."""
@@ -229,15 +222,14 @@ class World:
             if not party.is_dead:
                 self.kill(party)
         self.disk.lose_power(self.dice)
-        self._is_off = False
 
     def _sync(self) -> None:
-        """Fail a sync, and start the host anew.
+        """Fail a sync, and lose power soon.
 
-        What was to be synced is gone from the disk, though not from memory.
+        What was to be synced is gone from the disk, though not from memory. Whoever opens the
+        store meanwhile finds it there.
         """
         self.disk.fail_next_sync()
-        self._is_off = True
         self._later.append((self.scheduler.now + 0.3, lambda: self.hurt("power")))
 
     def _full(self) -> None:
@@ -262,7 +254,7 @@ class World:
             self._later.append((self.scheduler.now + seconds, self.disk.move_back))
 
     def _restart(self) -> None:
-        if self.disk.is_away or self._is_off:
+        if self.disk.is_away:
             return
         for address, party in list(self.brokers.items()):
             if not party.tasks or party.is_dead:

@@ -128,13 +128,13 @@ def test_what_is_wanted_by_nobody_any_more_is_forgotten_later_than_it_is_answere
         while not client.of(Wanted):
             await asyncio.sleep(0)
         broker.fanout.leave(client.session.events)
-        assert (len(fanout.plan), len(fanout.plan._plan)) == (
+        assert (len(fanout.plan), len(fanout.plan._plan.routes)) == (
             0,
             100,
         )  # others have their turn first
         while fanout.step():
             pass
-        assert (len(fanout.plan), len(fanout.plan._plan)) == (0, 0)
+        assert (len(fanout.plan), len(fanout.plan._plan.routes)) == (0, 0)
         await client.close()
 
     run(test, lambda: Broker("memory:"))

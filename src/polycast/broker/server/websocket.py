@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import ClientDisconnected
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 CLOSING = 2.0  # seconds for the client to take the rest
+GOODBYE = 0.5  # the same, when the broker stops: less than uvicorn waits
 PIECE = 65_536  # bytes of a message after which a ping may be sent
 MOMENT = 0.002  # seconds for the frames of one connection before others have their turn
 LEAST, MOST = 1_024, 262_144  # bytes read between two looks at the clock
@@ -74,7 +75,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Limit the kernel's buffer of unsent bytes: a ping would wait behind it."""
-        super().connection_made(transport)
+        super().connection_made(cast("BaseTransport", _ClosedOnce(transport)))
         self.group = address_group(self.client[0]) if self.client else ""
         option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
         if option is not None:
@@ -225,10 +226,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         """Close it with the broker; abort a client that has said goodbye and is not gone."""
-        try:
+        with suppress(InvalidState):
             super().shutdown()
-        except InvalidState:
-            self.transport.abort()
+        self.loop.call_later(GOODBYE, self.transport.abort)
 
     async def run_asgi(self) -> None:
         """Serve it, and close it soon afterwards."""
@@ -237,6 +237,23 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             await super().run_asgi()
         finally:
             self.loop.call_later(CLOSING, self.transport.abort)
+
+
+class _ClosedOnce:
+    """A transport. With TLS, one that is closed twice cannot be aborted any more."""
+
+    def __init__(self, transport: BaseTransport) -> None:
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._transport, name)
+        setattr(self, name, value)
+        return value
+
+    def close(self) -> None:
+        """Close it, unless that has begun."""
+        if not self._transport.is_closing():
+            self._transport.close()
 
 
 def _begun(event: Frame) -> bytearray:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.open_files import Files
 
-__all__ = ["Readers", "connect", "sqlite_errors"]
+__all__ = ["Readers", "connect", "sqlite_errors", "without_patience"]
 
 _KEPT = 8  # idle readers kept for reuse
 
@@ -60,6 +60,16 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def without_patience(connection: apsw.Connection, runtime: Runtime) -> Iterator[None]:
+    """Have a connection raise BusyError at once where it would wait for another process."""
+    connection.set_busy_handler(None)
+    try:
+        yield
+    finally:
+        connection.set_busy_handler(_patience(runtime))
 
 
 @contextmanager

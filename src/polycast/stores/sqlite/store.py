@@ -8,26 +8,32 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+import apsw
+
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlockError
 from polycast.locks import check_free, is_awaited
 from polycast.runtime import runtime_of
 from polycast.stores.local import bury_astray, describe_all, one_by_one
-from polycast.stores.sqlite.connections import Readers, connect, sqlite_errors
+from polycast.stores.sqlite.connections import (
+    Readers,
+    connect,
+    sqlite_errors,
+    without_patience,
+)
 from polycast.stores.sqlite.notifications import ChangeListener, Peers
 from polycast.stores.sqlite.open_files import Files, identity_of
 from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.row_format import fetch_one
-from polycast.stores.sqlite.schema import prepare
+from polycast.stores.sqlite.schema import prepare, version_of
 from polycast.stores.sqlite.state import SqlTransaction
+from polycast.stores.sqlite.write_ahead_log import write_again
 from polycast.stores.sqlite.write_queue import Appending, Change
 from polycast.stores.sqlite.writer import StoreWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
-
-    import apsw
 
     from polycast.config import Clock
     from polycast.stores.contract import Transaction
@@ -60,10 +66,14 @@ class SqliteStore(Readable):
         connection = connect(self.path, vfs=vfs, create=create, runtime=runtime)
         try:
             with sqlite_errors(self.path):
+                version_of(connection, self.path)  # a file of something else is left alone
+                with without_patience(connection, runtime):
+                    write_again(connection, self.path, vfs)
                 prepare(connection, self.path, create=create, runtime=runtime)
                 connection.execute("PRAGMA synchronous = FULL")
                 files = Files(self.path, connection, before=before)
-        except BaseException:
+        except BaseException:  # closing it must not checkpoint: the disk may take nothing more
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.close()
             raise
         self._files = files

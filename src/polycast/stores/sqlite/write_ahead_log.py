@@ -9,22 +9,56 @@ from __future__ import annotations
 
 import io
 import os
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
+
+import apsw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["WriteAheadLog"]
+__all__ = ["WriteAheadLog", "write_again"]
 
 _MANY = 200  # files in the folder; listing more takes longer than it saves
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _HEAD, _FRAME = 32, 24  # bytes before the first frame, and before the page of each
 _OF_HEAD, _OF_FRAME = slice(16, 24), slice(8, 16)  # where both have the same, in one log
 _AT_ONCE = 1 << 20  # bytes of the log that are read at once, at most
+_AT_A_TIME = 1 << 16  # bytes that are written again at once; SQLite writes no more than 2 ** 17 - 1
 _COUNT = slice(16, 20)  # of the header: incremented whenever the log restarts
 _OFTEN = 1 << 24  # others restart it less often than this between two checks
 _BACK = 1 << 16  # a random number of SQLite is hardly ever less by no more than this
+
+
+def write_again(connection: apsw.Connection, path: str, vfs: str | None) -> None:
+    """Write a log that others have left a second time, and sync it, before the store is used.
+
+    After a sync that has failed, the system may show commits that the disk does not have, and it
+    reports that only once. SQLite would take them for safe and write behind them, and a loss of
+    power would take what was acknowledged there. The lock for writing keeps the log as it is;
+    whoever has it now has opened the store before, and has done this.
+    """
+    log = f"{path}-wal"
+    with suppress(FileNotFoundError, apsw.BusyError):
+        if not os.path.getsize(log):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            flags = [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0]
+            with closing(_Closing(vfs or "", log, flags)) as file:
+                for start in range(0, size := file.xFileSize(), _AT_A_TIME):
+                    file.xWrite(file.xRead(min(_AT_A_TIME, size - start), start), start)
+                file.xSync(apsw.SQLITE_SYNC_FULL)
+        finally:
+            connection.execute("ROLLBACK")
+
+
+class _Closing(apsw.VFSFile):
+    """A file of SQLite that is closed as files are."""
+
+    def close(self) -> None:
+        """Close it."""
+        self.xClose()
 
 
 class _Seen(NamedTuple):
