@@ -287,9 +287,12 @@ class RemoteStore(ConnectionHandlers):
         encoded = list(map(encode_description, descriptions))
         asked = self._connection.ask(lambda number: Describe(number, encoded))
         described = {description.hash: description for description in descriptions}
-        asked.add_done_callback(
-            lambda done: _pass_on(done, future, partial(self._described, described))
-        )
+
+        def answered(done: Future[bytes]) -> None:
+            self._inbound.is_current = False  # the answer may come before the news of the commit
+            _pass_on(done, future, partial(self._described, described))
+
+        asked.add_done_callback(answered)
         return future
 
     def _described(self, described: dict[str, Description], answer: bytes) -> None:
