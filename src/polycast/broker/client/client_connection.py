@@ -333,18 +333,23 @@ class BrokerConnection:
                 raise BadFrameError("`welcome`", why="it was said before")
 
     def _lost(self, error: Exception) -> None:
-        with self._lock:
+        is_final = _is_final(error)
+        with self._lock:  # whoever sees that it is not connected is told why
+            is_known = str(error) == str(self.trouble)  # logged once, however often it repeats
+            if is_final:
+                self.failure = error
+            elif not self._closed.is_set():
+                self.trouble = error
             socket, self._socket = self._socket, None
             self._unsent.clear()
         if socket is not None:
             socket.cut()
             socket.release()
-        if _is_final(error):
+        if is_final:
             self._fail(error)
         elif not self._closed.is_set():
-            if str(error) != str(self.trouble):  # logged once, however often it repeats
+            if not is_known:
                 _log.warning("the connection to the broker was lost: %s", reason_of(error))
-            self.trouble = error
             self._handlers.stopped(error)
 
     def _rest(self, seconds: float) -> None:
