@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from contexts_shapes import NESTED, Invoice, USInvoice, make_federation, use_reflection
+from contexts_references import use_reflection
+from contexts_shapes import NESTED, Invoice, USInvoice, make_federation
 from measure import Effort, Samples, apart, cpu_time, duration, figures, quiet_gc, race
 from tables import Table
 

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from contexts_shapes import (
-    SHAPES,
-    Shape,
-    Translate,
-    compiled,
-    interpreted,
-    make_federation,
-    reflective,
-)
+from contexts_references import compiled, interpreted, reflective
+from contexts_shapes import SHAPES, Shape, Translate, make_federation
 from measure import Effort, Samples, apart, cpu_time, duration, figures, race
 from tables import Table
 
