@@ -1,6 +1,6 @@
 """Measures what attacks of one tenant do to another one at the same broker.
 
-python benchmarks/attacks.py                       # about 5 minutes
+python benchmarks/attacks.py                       # about 16 minutes
 python benchmarks/attacks.py --quick               # tries a few of them out; nothing is written
 python benchmarks/attacks.py --only "wrong tokens" # one of them; nothing is written
 

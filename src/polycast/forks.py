@@ -16,8 +16,6 @@ from polycast.errors import ForkedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Forks", "Home", "in_child", "shared_lock"]
-
 
 class Forks:
     """How often this process was forked from another that had loaded this module."""

@@ -17,21 +17,6 @@ from polycast.errors import WouldDeadlockError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = [
-    "LATEST",
-    "InterruptibleEvent",
-    "InterruptibleFuture",
-    "await_all",
-    "check_free",
-    "interrupted",
-    "is_awaited",
-    "is_inside",
-    "is_mine",
-    "note",
-    "others_wait",
-    "owner_test",
-]
-
 T = TypeVar("T")
 
 

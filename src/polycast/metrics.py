@@ -6,8 +6,6 @@ from dataclasses import dataclass, fields
 
 from polycast.plain_text import plain
 
-__all__ = ["Counts", "Trials"]
-
 FEW = 3  # consecutive failures that may be chance
 _LONGEST = 200  # characters of an error
 

@@ -24,8 +24,6 @@ from polycast.locks import InterruptibleEvent, InterruptibleFuture
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SYSTEM", "Runtime", "runtime_of"]
-
 
 def _thread(
     target: Callable[..., None], *, name: str, args: tuple[Any, ...] = ()

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from polycast.subscriptions.options import PublishOptions, SubscribeOptions
     from polycast.subscriptions.subscription import Subscription
 
-__all__ = ["Bus"]
-
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., object]")
 ORDINARY = 0  # the priority of most events

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from polycast.stores import Retention, Store
     from polycast.typesystem import Registry
 
-__all__ = ["Engine", "EngineOptions", "Setting", "StoreEngine", "Workers", "engine_for", "threads"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from polycast.bus.lifecycle import Lifecycle
     from polycast.subscriptions.subscription_registry import MailboxTable
 
-__all__ = ["close_at_exit", "let_go"]
-
 WITHIN = 5.0  # seconds for all buses together to deliver what they have
 DRAINED_WITHIN = 60.0  # seconds for a bus that nobody has, while the program goes on
 GRACE = 2.0  # seconds more for their threads, files and connections

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from polycast.bus.bus import Bus
     from polycast.typesystem import Description, Registry
 
-__all__ = ["NamedTypes"]
-
 
 class NamedTypes:
     """What the store of a bus describes, as classes with which to publish and subscribe there."""

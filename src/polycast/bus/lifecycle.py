@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from polycast.bus.engines import Engine
     from polycast.delivery import Mailbox
 
-__all__ = ["Lifecycle", "in_a_thread", "stop_threads"]
-
 
 class Lifecycle:
     """What a bus and its views have in common: whether it is open, closing or closed."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from polycast.routing.submissions import Waiting
     from polycast.stores import Receipt
 
-__all__ = ["Publishing", "StoredPublishing"]
-
 
 class Publishing:
     """The side entrance of publish, for events that come with options."""

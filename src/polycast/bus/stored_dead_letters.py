@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Replay = Callable[[list[DeadLetter]], tuple[list[DeadLetter], list[DeadLetter]]]
 
-__all__ = ["StoredLetters", "fly_again"]
-
 PAGE = 500
 _log = log_of("polycast")
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from polycast.subscriptions.subscription import Subscription
 
-__all__ = ["Stream"]
-
 T_co = TypeVar("T_co", covariant=True)
 LOOK = 0.25  # seconds
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from polycast.delivery import Delivery
 
-__all__ = ["Annotated", "Registrar", "annotated_type"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from polycast.delivery import Mailbox, Puller
     from polycast.stores import Entry
 
-__all__ = ["Buffer"]
-
 E = TypeVar("E")
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from polycast.delivery import Delivery
     from polycast.stores import Receipt
 
-__all__ = ["DACollection"]
-
 E = TypeVar("E")
 
 

@@ -9,17 +9,6 @@ from typing_extensions import TypeVar
 from polycast.collections.collection import DACollection
 from polycast.config import LEVELS
 
-__all__ = [
-    "DAArray",
-    "DAList",
-    "DASortedBag",
-    "DASortedSet",
-    "DAStrongBag",
-    "DAStrongSet",
-    "DAWeakBag",
-    "DAWeakSet",
-]
-
 E = TypeVar("E", default=Any)  # any value may be on a topic
 
 

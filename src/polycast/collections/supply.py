@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from polycast.delivery import Services, Timer
 
-__all__ = ["Supply", "check_supplier"]
-
 _log = log_of("polycast")
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from polycast.metrics import Counts
     from polycast.stores import Entry
 
-__all__ = ["BoundedQueue", "Candidacy"]
-
 # Most subscriptions that are called in line never need their own; nothing is ever added to these.
 NO_ATTEMPTS: dict[Attempt, None] = {}
 NO_PUBLISHERS: dict[str, None] = {}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["callbacks_under_way", "inside", "is_called_back"]
-
 # Mailboxes, the innermost last: a callback may publish on another bus, which calls back in line.
 inside: ContextVar[tuple[Any, ...]] = ContextVar("polycast_inside", default=())
 

@@ -12,8 +12,6 @@ from polycast.errors import BadCallbackError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Callback", "callback_for"]
-
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 

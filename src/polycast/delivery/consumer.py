@@ -26,21 +26,6 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.stores import Entry
 
-__all__ = [
-    "EXPIRED",
-    "MOST_AT_ONCE",
-    "PENDING",
-    "QUANTUM",
-    "SKIPPED",
-    "SLICE",
-    "TIME_IS_UP",
-    "UNBEGUN",
-    "Consumer",
-    "InlineConsumer",
-    "PoolConsumer",
-    "Puller",
-]
-
 QUANTUM = 64  # callbacks in a row before another subscription gets the thread
 SLICE = 0.001  # seconds in which callbacks that are fast may be more
 MOST_AT_ONCE = 4_096  # of these, for a clock that stands still

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from polycast.delivery.queue import Attempt
     from polycast.matching import Interest
 
-__all__ = ["CoroutineConsumer"]
-
 
 class CoroutineConsumer(Consumer):
     """A coroutine function, called in an event loop."""

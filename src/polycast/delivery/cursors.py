@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from polycast.stores import Entry, Store, Transaction
 
 _log = log_of("polycast")
-__all__ = [
-    "NOTHING_KEPT",
-    "Cursor",
-    "DurableCursor",
-    "Fenced",
-    "StoreCursor",
-    "first_limit",
-]
 
 TOKENS = 1 << 32  # deliveries that one attachment can number
 LEAST_AHEAD = 64  # positions, at least, that are written ahead

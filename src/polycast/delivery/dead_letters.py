@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from polycast.events import Identity
     from polycast.stores import Entry
 
-__all__ = ["DeadLetter", "DeadLetters"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeadLetter:

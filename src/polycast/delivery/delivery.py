@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from polycast.delivery.queue import Attempt
     from polycast.events import Identity
 
-__all__ = ["Delivery", "Nack", "Reject"]
-
 
 class Nack(Exception):
     """The callback asks for the event once more."""

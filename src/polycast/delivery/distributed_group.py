@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.stores import Entry, Standing, Store, Transaction
 
-__all__ = ["GroupClaims", "Offer", "distributed_group"]
-
 Offer = tuple[Flight, "Entry", object]  # a flight that nobody holds, and who here wants it
 Got = list[Offer]
 _log = log_of("polycast")

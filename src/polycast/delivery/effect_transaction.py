@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from polycast.events import Identity
 
-__all__ = ["Transaction"]
-
 TABLE = "polycast_handled"
 COLUMNS = ("subscription", "publisher", "epoch", "sequence")
 

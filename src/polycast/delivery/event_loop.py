@@ -7,8 +7,6 @@ import threading
 
 from polycast.runtime import SYSTEM, Runtime
 
-__all__ = ["LoopThread"]
-
 
 class LoopThread:
     """An event loop in a thread, started when first needed."""

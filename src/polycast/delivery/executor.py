@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
 
-__all__ = ["Job", "Pool"]
-
 CORE = 4  # threads kept
 MOST = 1_000  # threads at most, if callbacks are slow; those that are stuck do not count
 _log = log_of("polycast")

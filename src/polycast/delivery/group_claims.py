@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from polycast.delivery.queue import Attempt
     from polycast.stores import Flight, Letter, Store, StoredSubscription, Transaction
 
-__all__ = ["ClaimCursor"]
-
 
 def _freed(claim: Flight, attempts: int, due: float) -> SettledClaim:
     about = (claim.position, claim.token, claim.holder)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.stores import Entry
 
-__all__ = ["GroupMembers"]
-
 LOOKAHEAD = 64  # how far a free member looks past events that only others want
 _RANK = {"none": 0, "fifo": 1, "total": 2}
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from polycast.delivery.services import Services
     from polycast.delivery.timers import Timer
 
-__all__ = ["NO_LEASE", "Lease", "NoLease"]
-
 
 class Lease:
     """Until when something lives, if that is limited, and what is done then."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.stores import Entry, StoredRoute
 
-__all__ = ["Mailbox"]
-
 _log = log_of("polycast")
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from polycast.delivery.consumer import Consumer
     from polycast.stores import Entry
 
-__all__ = ["ARRIVALS", "Attempt", "Backlog", "FastPath"]
-
 
 class Attempt(msgspec.Struct, eq=False):
     """One attempt to deliver an entry to a subscription."""

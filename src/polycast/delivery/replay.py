@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from polycast.routing.search import Findings
     from polycast.stores import Store, Transaction
 
-__all__ = [
-    "MOST",
-    "REPLAYED",
-    "Passed",
-    "Replayed",
-    "announce",
-    "announced",
-    "check_count",
-    "check_limit",
-    "fly_once_more",
-    "replay_to",
-    "told",
-]
-
 MOST = 10_000  # events at a time: whoever is attached takes up all of them at once
 PAGE = 1_000  # in one transaction
 REPLAYED = "replayed"  # the kind of the documents that say who has flights to look for

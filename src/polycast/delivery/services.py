@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from polycast.delivery.mailbox import Mailbox
     from polycast.delivery.timers import Timers
 
-__all__ = ["LogSource", "Services", "Supplier"]
-
 
 class Supplier(Protocol):
     """Who is asked for events."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from polycast.metrics import Counts
     from polycast.stores import Entry
 
-__all__ = ["Settlement"]
-
 STORE_RETRY = 1.0  # seconds after which what could not be begun is tried again
 _tokens = itertools.count(1)
 

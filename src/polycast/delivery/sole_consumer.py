@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from polycast.metrics import Trials
     from polycast.stores import Entry
 
-__all__ = ["SoleConsumer"]
-
 
 class SoleConsumer:
     """Who is called back with all that a subscription wants; nobody, while it is detached."""

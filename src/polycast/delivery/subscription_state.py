@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from polycast.errors import SubscriptionEndedError
     from polycast.stores import Entry
 
-__all__ = ["SubscriptionState"]
-
 
 class SubscriptionState:
     """What a subscription is doing, and how it begins, changes and ends."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
 
-__all__ = ["Timer", "Timers"]
-
 LOOK = 0.01  # how often a clock that somebody else turns is looked at, in real seconds
 LONGEST = 3_600.0  # a wait may not be as long as a timer
 _log = log_of("polycast")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from polycast.delivery.mailbox import Mailbox
     from polycast.delivery.settlement import Settlement
 
-__all__ = ["DeliveryWorker", "Handout"]
-
 Handout = tuple["Consumer", Attempt]
 
 

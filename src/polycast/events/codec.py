@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from polycast.events.wire_forms import Form
     from polycast.typesystem import Registry
 
-__all__ = ["JSON", "MSGPACK", "Codec", "Encoded", "EncodedRun", "HasPayload", "codec_for"]
-
 
 class HasPayload(Protocol):
     """What decoding needs: a `Record` has it, and so has an `Encoded`."""

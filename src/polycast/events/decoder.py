@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     Lift = Callable[[Any], Any]
     Glance = Callable[[bytes], Any]
 
-__all__ = ["ObjectDecoder"]
-
 _OPEN = TypeExpression("any")
 # msgspec crashes if two threads are the first to use a type of nested Structs at once.
 _BUILDING = shared_lock()

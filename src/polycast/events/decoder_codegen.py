@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Part = tuple[Any, str]
     """The type that msgspec reads, and the expression for the value that is meant."""
 
-__all__ = ["Twin", "quick_glance", "quick_lift"]
-
 _DEEPEST = 5  # containers within containers, and classes within classes, that code is generated for
 _LIST: Any = list
 _TUPLE: Any = tuple

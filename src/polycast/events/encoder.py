@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Lower = Callable[[Any, set[int]], Any]
 
-__all__ = ["ObjectEncoder", "Writing"]
-
 _OPEN = TypeExpression("any")
 
 

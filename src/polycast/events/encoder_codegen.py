@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     Test = tuple[str, str]
     """A condition on a variable, and the expression for its form if the condition holds."""
 
-__all__ = ["quick_lower"]
-
 _DEEPEST = 5  # containers within containers, and classes within classes, that code is generated for
 
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["GeneratedFunction", "attribute_name"]
-
 
 class GeneratedFunction:
     """A function under construction: its source, and the values of its names."""

@@ -30,19 +30,6 @@ from polycast.typesystem.wire_names import DESCRIPTION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "PLAIN",
-    "Anatomy",
-    "anatomy_of",
-    "base_value",
-    "is_plain_struct",
-    "is_python_class",
-    "rebuild",
-    "rebuild_value",
-    "sets_plainly",
-    "value_base",
-]
-
 _BASES: tuple[type, ...] = (
     str,
     int,

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from polycast.events.codec import HasPayload
     from polycast.typesystem import Registry
 
-__all__ = ["Copies", "copied", "copier", "is_fixed", "is_frozen", "snapshot"]
-
 Parts = Callable[[Any], Any]
 """Returns all parts of an object, if objects of its class are frozen."""
 

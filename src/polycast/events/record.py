@@ -13,18 +13,6 @@ from polycast.errors import NotDecodableError, NotSerialisableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "CONTEXT_FORMAT",
-    "FORMAT",
-    "Identity",
-    "Record",
-    "Root",
-    "decode_record",
-    "encode_record",
-    "record_encoder",
-    "rooted_encoder",
-]
-
 
 class Identity(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """The unique name of an event: its publisher, the publisher's epoch, and a sequence number."""

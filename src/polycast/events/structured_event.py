@@ -8,8 +8,6 @@ from typing import Any
 from polycast.errors import BadOptionError
 from polycast.typesystem import event
 
-__all__ = ["StructuredEvent", "TaggedUnion"]
-
 
 @event(name="polycast.StructuredEvent")
 @dataclass(frozen=True)

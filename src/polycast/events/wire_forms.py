@@ -24,24 +24,6 @@ if TYPE_CHECKING:
 
     Form = Literal["json", "msgpack"]
 
-__all__ = [
-    "CLASS",
-    "CONTAINERS",
-    "EXTRAS",
-    "FIELDS_SET",
-    "INHERITED",
-    "PRIVATE",
-    "SCALARS",
-    "VALUE",
-    "VERSION",
-    "Malformed",
-    "UnencodableError",
-    "fits_natively",
-    "lift_scalar",
-    "lower_moment",
-    "lower_scalar",
-]
-
 CLASS, VERSION, VALUE = "$", "$version", "$value"
 """The marks: the class of a value, its version if it is not 1, and a value that has no fields."""
 FIELDS_SET, PRIVATE = "$set", "$private"

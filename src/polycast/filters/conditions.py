@@ -22,8 +22,6 @@ from polycast.registered_names import placed_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["And", "Compares", "Condition", "Equals", "InstanceOf", "Invoke", "Not", "Or"]
-
 
 class Condition:
     """A constraint on events. Your own subclass says `matches`, or what tree it means."""

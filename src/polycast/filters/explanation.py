@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from polycast.filters.normal_form.disjunction import Predicate
 
-__all__ = ["NO_EVENT", "FilterExplanation", "Verdict", "explained", "verdicts"]
-
 NO_EVENT: Any = object()
 LONGEST = 2_000  # characters of a column
 OPAQUE = "opaque, so that it is called for each event for which it matters, in this process only"

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.filters.backends.spark import Column
 
-__all__ = ["Filter", "lift", "parse_filter"]
-
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 FORMAT = 1

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from polycast.routing import RecordRouter
     from polycast.stores import Store
 
-__all__ = ["BacklogReader"]
-
 
 class BacklogReader:
     """Gives mailboxes that are behind a page each in turn, until they have caught up."""

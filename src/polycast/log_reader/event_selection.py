@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from polycast.routing import RecordRouter
     from polycast.stores import Entry, Store, Stored
 
-__all__ = ["EventSelection", "Wanted"]
-
 Wanted = list[tuple["Entry", object]]
 """Events that a mailbox wants, each with the verdict of its filter."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, Recent
 
-__all__ = ["LogHistory"]
-
 
 class LogHistory:
     """The log as subscriptions see it."""

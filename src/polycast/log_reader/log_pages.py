@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from polycast.stores import Store, Stored
 
-__all__ = ["PAGE_BYTES", "PAGE_RECORDS", "records_at"]
-
 PAGE_RECORDS = 500
 PAGE_BYTES = 2_000_000  # about
 GAP = 16  # reading past so few records costs less than reading anew behind them

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polycast.routing import RecordRouter
     from polycast.stores import Store, StoredRoute
 
-__all__ = ["LogReader"]
-
 AGAIN = 1.0  # seconds after which a read that failed is tried again
 _log = log_of("polycast")
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from polycast.delivery import Mailbox
     from polycast.stores import Store
 
-__all__ = ["RemoteInterests"]
-
 
 class _Registered(NamedTuple):
     key: str

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from polycast.routing.recipients import Recipients
     from polycast.stores import Store
 
-__all__ = ["RoutedRange", "RoutedRanges"]
-
 TOGETHER = 8  # ranges read at a time
 MOST, LARGEST = 1_000, 2_000_000  # how many are remembered, and how many bytes of them
 _log = log_of("polycast")

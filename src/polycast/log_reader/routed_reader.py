@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from polycast.routing.recipients import Recipients
     from polycast.stores import Store, Stored
 
-__all__ = ["RoutedReader"]
-
 SWEEP = 256  # ranges gone through at a time
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polycast.filters.tree.nodes import Node
     from polycast.matching.selectors import Selector
 
-__all__ = ["Definition", "Interest", "SelectedType", "definition_of", "path_of", "wanted_from_afar"]
-
 
 @dataclass(frozen=True, slots=True)
 class Interest:

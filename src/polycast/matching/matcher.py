@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from polycast.filters import Filter
     from polycast.filters.tree.nodes import Node
 
-__all__ = ["Matcher"]
-
 K = TypeVar("K", bound="Hashable")
 T = TypeVar("T")
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm
 
-__all__ = ["Selector", "Selectors", "all_of", "selector_for", "structured", "topic"]
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 ACCEPTED = (

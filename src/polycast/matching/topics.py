@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 
 from polycast.errors import BadTopicError
 
-__all__ = ["TopicPattern", "check_topic"]
-
-
 _ONE = "an event has one topic, so no wildcard can stand in it"
 
 

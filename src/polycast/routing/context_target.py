@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     Ready = tuple[Any, Any, TranslationFailed | None] | None
     """An event, what it is there and what makes that anew, and why it does not get there."""
 
-__all__ = [
-    "ContextGroupTarget",
-    "ContextTarget",
-    "EarlyTranslation",
-    "lazy_test",
-    "shares_translation",
-]
-
 
 def shares_translation(targets: tuple[Target, ...]) -> bool:
     """Whether all of them have a queue, or all are called directly: so one translation is enough.

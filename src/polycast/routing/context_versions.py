@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polycast.stores import ContextVersion, Entry
     from polycast.typesystem import Registry
 
-__all__ = ["ContextHistory", "KnownContext", "Lineage", "StoredTranslation", "VersionLog"]
-
 Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at some position
 
 

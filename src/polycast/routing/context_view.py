@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from polycast.stores import Store, Stored, View
     from polycast.stores.sqlite.read_half import Readable
 
-__all__ = [
-    "IMPURE",
-    "Comparing",
-    "Comparison",
-    "ContextView",
-    "Difference",
-    "DraftContext",
-    "Sample",
-    "check_pure",
-    "draft_of",
-]
-
 IMPURE = "per_batch"
 DraftContext = tuple[str, ...]
 """A context and those above it, each as data; the first is it."""

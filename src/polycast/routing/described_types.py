@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from polycast.stores import View
     from polycast.typesystem import Description
 
-__all__ = ["DescribedSelector", "DescribedTypes", "class_named"]
-
 
 @dataclass(frozen=True, slots=True)
 class DescribedSelector(Selector[Any]):

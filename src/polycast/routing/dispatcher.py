@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from polycast.routing.target_table import Candidates, Target
     from polycast.stores import Entry, Publisher
 
-__all__ = ["ROUNDS", "Dispatcher"]
-
 ROUNDS = 3  # how often a publisher may be overtaken by changes of the plan
 
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.disjunction import Conjunction
     from polycast.typesystem import Description, Registry
 
-__all__ = ["VARIABLE", "Effort", "NameMeanings", "is_ambiguous", "runnable_by"]
-
 VARIABLE = ""
 """What stands for the variables of a filter among names: it is the name of nothing else."""
 

@@ -33,25 +33,6 @@ if TYPE_CHECKING:
     from polycast.stores import Stored, View
     from polycast.stores.values import PushedFilter
 
-__all__ = [
-    "BROKER",
-    "PIPELINE",
-    "Criteria",
-    "Explanation",
-    "Seen",
-    "asked_by_descriptions",
-    "asked_in_words",
-    "called_in_words",
-    "criteria_in_plan",
-    "criteria_of",
-    "judged",
-    "meaning_of",
-    "opaque_in_words",
-    "seen_in_log",
-    "seen_now",
-    "verdict_in_words",
-]
-
 BROKER, PIPELINE = "the broker", "the pipeline"
 _GONE = "that was taken out of the federation, so no event gets there until it is added again"
 

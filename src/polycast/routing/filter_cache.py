@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from polycast.filters.tree.nodes import Node
     from polycast.typesystem import Description, Registry
 
-__all__ = ["NO_EFFORT", "EvaluableFilter", "FilterCache"]
-
 NO_EFFORT = Effort()
 
 

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CellType, FrameType
 
-__all__ = [
-    "BUSES",
-    "OWNERS",
-    "InlineLock",
-    "Ownable",
-    "StarvationGuard",
-    "forget_other_threads",
-    "frames_with_a_turn",
-    "waiting",
-]
-
 
 class Ownable(Protocol):
     """A turn, as far as it matters who has it."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     # and between which changes of contexts the record is.
     Kind = tuple[str, str | None, str, str | None, str | None, int]
 
-__all__ = ["MatchFailure", "MatchResult", "RecordForm", "RecordMatcher"]
-
 MOST_KINDS = 4_096  # of records that are remembered
 FIRST = 20_000  # bytes of records that are matched before the clock is looked at
 OVERHEAD = 1_000  # bytes that a record counts for besides its payload

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from polycast.routing.target_table import Candidates, Target
     from polycast.stores import Stored
 
-__all__ = ["Plan", "plan_of_routes"]
-
 MOST_CANDIDATES = 4_096  # that are remembered: each topic has its own, and topics never end
 
 

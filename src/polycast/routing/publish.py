@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from polycast.routing.recipient_query import Recipient
     from polycast.stores import Recent
 
-__all__ = ["MemoryPublisher"]
-
 IDENTITIES_KEPT = 100_000
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from polycast.routing.target_table import Target
 
-__all__ = ["Route", "RouteShape", "expression_of", "guarded", "make_route", "source_of"]
-
 UNROLLED = 32  # more direct targets than this are a loop: compiling must stay cheap
 NESTING_MARK = "<polycast turn"  # how the file names of functions begin that take the inline lock
 PLAIN_MARK = "<polycast route"

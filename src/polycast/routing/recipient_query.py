@@ -26,17 +26,6 @@ if TYPE_CHECKING:
 Recipient = tuple["Target", object, Any]
 """Who wants an event, what its filter said, and the event as it is in its context."""
 
-__all__ = [
-    "EntryForms",
-    "EventForm",
-    "LiveForm",
-    "LiveForms",
-    "Recipient",
-    "RecipientQuery",
-    "entry_as",
-    "entry_in",
-]
-
 
 class EventForm(Protocol):
     """An event as it is in a context: a `LiveForm`, or an `Entry` of a log."""

@@ -18,8 +18,6 @@ from polycast.errors import NotDecodableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Recipients", "decode_recipients", "encode_recipients"]
-
 FORMAT = 1
 _NARROW, _WIDE = "H", "I"  # two bytes and four, on every machine that Python runs on
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from polycast.stores import EventType, Store
     from polycast.typesystem import Registry
 
-__all__ = ["RecordRouter"]
-
 _CLASSES = "classes by hash"
 MOST_PUBLISHERS = 10_000  # that are remembered
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from polycast.stores import Receipt
 
 
-__all__ = ["PublishMetadata", "RouteCache", "RouteKey"]
-
-
 class PublishMetadata(msgspec.Struct, frozen=True, gc=False):
     """The same for all events of one publish; without options, only where they come from."""
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from polycast.routing.target_table import Candidates, Target
     from polycast.stores import Recent
 
-__all__ = ["RouteCompiler"]
-
 
 class RouteCompiler:
     """Compiles what the plan says of the recipients of events that come one way."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from polycast.stores import StoredRoute, View
     from polycast.typesystem import Description, Registry
 
-__all__ = ["Budget", "PlannedRoute", "Projection", "RouteIndex", "RouteTable", "none_named"]
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedRoute:

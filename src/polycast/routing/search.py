@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from polycast.stores import EventType, Store, Stored, StoredSubscription, View
     from polycast.stores.sqlite.read_half import Readable
 
-__all__ = ["Findings", "History", "Place", "Search", "known_types", "place_of", "search_for"]
-
 PAGE = 2_000  # records read at a time
 Fate = Literal["goes", "comes", "under way"]
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polycast.stores import Store, Transaction
     from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
-__all__ = ["Status", "file_of", "keep_status", "status_of"]
-
 _KIND, _NAME = "pipeline", "status"  # of the document
 
 

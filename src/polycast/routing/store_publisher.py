@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Within = tuple[str, Root | None, list[bytes] | None]  # what a Run has of a context
 
-__all__ = ["StorePublisher", "Submission"]
-
 
 class Submission(NamedTuple):
     """Events on their way into the log."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from polycast.stores import Run, Stray
 
-__all__ = ["CallbackPublications", "SubmissionQueue", "Waiting"]
-
 
 class CallbackPublications:
     """The newest position of it; of some that is not known yet."""

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from polycast.stores import Entry
 
 
-__all__ = [
-    "Candidates",
-    "Choice",
-    "Target",
-    "TargetIndex",
-    "TargetTable",
-    "is_single",
-    "pays_to_index",
-]
-
 Choice = tuple[str | None, Selector[Any]]
 """A context, and what is selected in it."""
 

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     # From which position on; None: the context is not there.
     Versions = tuple[tuple[int, FederationMember | None], ...]
 
-__all__ = [
-    "ContextRemoved",
-    "ContextTranslation",
-    "MemoryContextVersions",
-    "TranslationFailed",
-    "context_of_letter",
-    "letter_name",
-    "reason_of",
-]
-
 
 class MemoryContextVersions:
     """Contexts by position, as far back as somebody can ask for.

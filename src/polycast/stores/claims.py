@@ -18,23 +18,6 @@ if TYPE_CHECKING:
 
     from polycast.stores.contract import Transaction
 
-__all__ = [
-    "OUTLIVING",
-    "Candidate",
-    "ClaimOrder",
-    "ClaimRequest",
-    "ClaimResult",
-    "SettleRequest",
-    "SettledClaim",
-    "StoredProcedure",
-    "forget_before",
-    "forget_outliving",
-    "outliving",
-    "settle",
-    "take_claims",
-    "tidy",
-]
-
 OUTLIVING = "outliving"  # the kind of documents with events that are no longer in the log
 _HELD = -1  # before every position
 R = TypeVar("R")

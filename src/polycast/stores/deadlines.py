@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
 
-__all__ = ["STEP", "AgeClock", "Countdown", "wall_offset"]
-
 STEP = 1.0  # seconds; a smaller difference between the clocks is drift, not a clock that was set
 
 

@@ -16,8 +16,6 @@ from polycast.events.isolation import copier
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Entry", "GivenReceipt", "Publisher", "Receipt", "Recent", "Undecodable"]
-
 
 @dataclass(frozen=True, slots=True)
 class Publisher:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polycast.stores.values import LogPage, Stray
     from polycast.typesystem import Description
 
-__all__ = ["LocalStore", "bury_astray", "describe_all", "one_by_one"]
-
 
 def describe_all(tx: Transaction, descriptions: Sequence[Description]) -> None:
     """Store descriptions."""

@@ -10,8 +10,6 @@ from polycast.errors import BadOptionError, HistoryGoneError
 if TYPE_CHECKING:
     from polycast.stores.values import LogPage
 
-__all__ = ["end_of", "start_of"]
-
 _ACCEPTED = "'beginning', a position, or a datetime with a time zone"
 
 

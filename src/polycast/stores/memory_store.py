@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from polycast.stores.values import Stray
     from polycast.typesystem import Description
 
-__all__ = ["MemoryStore"]
-
 T = TypeVar("T")
 
 

@@ -7,8 +7,6 @@ import os
 import platform
 from pathlib import Path
 
-__all__ = ["ALIVE_FOR", "has_ended", "here", "signed", "term_of"]
-
 ALIVE_FOR = 10.0  # seconds without a heartbeat after which a bus counts as dead
 _TERM = " alive_for="  # as it stands in stores
 

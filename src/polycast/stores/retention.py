@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from polycast.stores.contract import Store, Transaction, View
 
-__all__ = ["PIPELINE", "Pin", "Retention", "pins", "retain", "retention_of", "tidy_routing"]
-
 PIPELINE = "pipeline"
 """The name of the pin for events that are not routed yet."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from polycast.errors import BadOptionError, NotAvailableError
 
-__all__ = ["path_of"]
-
 _LATER = {
     "kafka": "a distributed bus",
 }

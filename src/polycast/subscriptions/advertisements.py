@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from polycast.delivery import Timer, Timers
     from polycast.stores import Store, Transaction
 
-__all__ = ["Advertisement", "Advertisements"]
-
 
 class Advertisement:
     """A publisher's word that it is going to publish a type; it ends with its lease."""

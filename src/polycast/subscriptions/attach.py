@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 GROUPS = "group:"  # what the names of groups that are not durable begin with
 ANYWHERE = 1 << 62  # a position that no log has
-__all__ = ["GROUPS", "AttachRequest", "Attachment", "kept_name", "rest_of_lease"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from polycast.stores import Entry
     from polycast.subscriptions.subscription_registry import MailboxTable
 
-__all__ = ["DeadLetterReplay"]
-
 
 class DeadLetterReplay:
     """Finds the mailboxes of dead letters, and puts the events back into them."""

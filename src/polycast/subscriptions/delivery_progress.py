@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from polycast.stores.values import PushedFilter
     from polycast.subscriptions.subscription_registry import MailboxTable, SubscriptionRegistry
 
-__all__ = ["MemoryProgress", "Quiescence", "StoreProgress", "needs_this_loop"]
-
 
 class MemoryProgress:
     """In memory, what is published is with its subscriptions when `publish` returns."""

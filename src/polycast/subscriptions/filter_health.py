@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from polycast.routing import RecordRouter
     from polycast.stores import Entry, Store, Stored
 
-__all__ = ["vain_filters"]
-
 LATE = 200  # events of late that are looked at
 MUCH = 500_000  # bytes of them
 MOST = 20_000  # answers of filters that are asked for

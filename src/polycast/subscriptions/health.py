@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from polycast.delivery import DeadLetters, Mailbox, Services
     from polycast.subscriptions.subscription_registry import SubscriptionRegistry
 
-__all__ = [
-    "Health",
-    "PipelineHealth",
-    "StuckCallback",
-    "SubscriptionHealth",
-    "Undelivered",
-    "health_of",
-]
-
 STILL = 10.0  # seconds without a step, after which it is told
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from polycast.delivery import Timer, Timers
     from polycast.stores import OpenBus, Store, StoredSubscription, Transaction, View
 
-__all__ = ["FailureDetector", "Heartbeat", "has_died"]
-
 BEATS = 5  # how often it says so, within the time after which it counts as dead
 _log = log_of("polycast")
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from polycast.subscriptions.heartbeat import FailureDetector
     from polycast.subscriptions.subscription_registry import MailboxTable
 
-__all__ = ["StoredLeases"]
-
 
 class StoredLeases:
     """Writes the leases of the subscriptions of one bus."""

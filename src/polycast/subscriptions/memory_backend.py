@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from polycast.subscriptions.options import SubscribeRequest
     from polycast.subscriptions.subscription_registry import MailboxTable
 
-__all__ = ["MemoryBackend"]
-
 
 class MemoryBackend:
     """Makes mailboxes, and begins them with the history that is in memory."""

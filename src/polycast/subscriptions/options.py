@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from polycast.delivery import Callback
     from polycast.matching import Interest
 
-__all__ = [
-    "EngineName",
-    "PublishOptions",
-    "SubscribeOptions",
-    "SubscribeRequest",
-    "check_isolation",
-    "check_options",
-    "label_of",
-    "settings_for",
-]
-
 EngineName = Literal["direct", "spark"]
 RENAMED = {"ack_within": "ack_timeout"}
 ENGINES: tuple[EngineName, ...] = ("direct", "spark")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from polycast.stores import Store, Transaction
     from polycast.subscriptions.subscription_registry import MailboxTable
 
-__all__ = ["RetentionJob", "fullness"]
-
 EVERY = 10.0  # seconds
 NEARLY_FULL = 0.8
 _log = log_of("polycast")

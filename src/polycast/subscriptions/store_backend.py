@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from polycast.subscriptions.subscription_registry import MailboxTable
     from polycast.typesystem import Registry
 
-__all__ = ["StoreBackend"]
-
 ENDINGS = (SubscriptionCancelledError, LeaseExpiredError, CutOffError)  # for good
 
 

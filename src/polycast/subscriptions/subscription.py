@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.subscriptions.subscription_registry import SubscriptionRegistry
 
-__all__ = ["Subscription"]
-
 T_co = TypeVar("T_co", covariant=True)
 _NOTHING: Any = object()
 _ENDS = {

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from polycast.subscriptions.subscription import Subscription
     from polycast.subscriptions.subscription_registry import SubscriptionRegistry
 
-__all__ = ["explained", "meaning"]
-
 _WAITS = {
     "paused": "the event waits until resume()",
     "detached": "the event waits for whoever attaches to its name",

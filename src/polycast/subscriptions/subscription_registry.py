@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from polycast.subscriptions.options import SubscribeRequest
     from polycast.subscriptions.store_backend import StoreBackend
 
-__all__ = ["MailboxTable", "SubscriptionRegistry", "cursor_of", "is_kept"]
-
 
 class MailboxTable:
     """All mailboxes of one bus.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from polycast.subscriptions.store_backend import StoreBackend
     from polycast.subscriptions.subscription_registry import MailboxTable
 
-__all__ = ["Watcher", "record_at"]
-
 FREE = 64  # of what others have let go of, how many are looked at
 
 

@@ -17,8 +17,6 @@ from polycast.typesystem.type_hints import annotated_names, hints_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Default", "attributes_of", "declared_defaults"]
-
 _EMPTY: dict[Any, Any] = {list: [], dict: {}}
 
 

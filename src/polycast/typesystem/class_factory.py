@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from polycast.typesystem.descriptions import Description
 
-__all__ = ["make_class"]
-
 
 def make_class(description: Description, bases: tuple[type, ...]) -> type:
     """A class with all fields of a description, derived from what this process has of its bases."""

@@ -13,8 +13,6 @@ from polycast.typesystem.standard_types import is_machinery, is_standard
 from polycast.typesystem.type_expressions import is_class_variable
 from polycast.typesystem.type_hints import own_hints
 
-__all__ = ["is_interface", "is_protocol", "kind_of"]
-
 
 def kind_of(cls: type) -> str:
     """One word for how a class keeps its fields."""

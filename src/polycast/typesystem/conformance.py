@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
     Lookup = Callable[[str], Description | None]
 
-__all__ = [
-    "ancestors",
-    "described_conforms",
-    "described_conforms_exactly",
-    "structurally_conforms",
-]
-
 _WIDER = {
     "builtins.int": ("builtins.float", "builtins.complex"),
     "builtins.float": ("builtins.complex",),

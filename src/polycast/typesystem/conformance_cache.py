@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from polycast.typesystem.descriptions import Description
 
-__all__ = ["conforming", "conforms", "conforms_exactly", "directly_conforming", "interface_of"]
-
 _Verdicts = weakref.WeakKeyDictionary[type, weakref.WeakKeyDictionary[type, bool]]
 
 

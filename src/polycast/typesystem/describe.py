@@ -17,8 +17,6 @@ from polycast.typesystem.type_expressions import classes_in, is_plain
 from polycast.typesystem.type_hints import hints_of
 from polycast.typesystem.wire_names import DESCRIPTION, wire_aliases, wire_name, wire_version
 
-__all__ = ["describe", "describe_all", "described_classes", "reachable", "supertypes_of"]
-
 _descriptions: weakref.WeakKeyDictionary[type, Description] = weakref.WeakKeyDictionary()
 
 

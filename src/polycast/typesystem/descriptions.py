@@ -13,14 +13,6 @@ from polycast.typesystem.type_expressions import TypeExpression
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "AttributeDescription",
-    "ConstantDescription",
-    "Description",
-    "MemberDescription",
-    "difference",
-]
-
 DEEPEST = 100  # types or values in each other, as for the values of an event
 
 

@@ -15,8 +15,6 @@ from polycast.typesystem.standard_types import is_machinery, is_standard
 from polycast.typesystem.type_expressions import TypeExpression, expression_of, is_class_variable
 from polycast.typesystem.type_hints import annotated_names, hints_of, returned_hint
 
-__all__ = ["member_hints", "members_of"]
-
 _EMPTY = inspect.Signature.empty
 _COROUTINE: Any = Coroutine
 

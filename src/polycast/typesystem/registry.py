@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from polycast.typesystem.descriptions import Description
 
-__all__ = ["Registry"]
-
 MOST_ABOVE = 50  # nested supertypes that are made for one class
 
 OWN = "polycast.events.structured_event"

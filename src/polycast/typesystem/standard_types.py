@@ -17,16 +17,6 @@ from typing import Any
 import msgspec
 import typing_extensions
 
-__all__ = [
-    "MACHINERY",
-    "STANDARD",
-    "UNTYPED",
-    "VALUES",
-    "is_machinery",
-    "is_standard",
-    "is_standard_library",
-]
-
 _MODULES = (builtins, collections.abc, numbers, enum)
 VALUES: tuple[type, ...] = (
     datetime.datetime,

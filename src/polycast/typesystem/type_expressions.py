@@ -17,16 +17,6 @@ import typing_extensions
 from polycast.typesystem.standard_types import is_standard
 from polycast.typesystem.wire_names import wire_name, wire_version
 
-__all__ = [
-    "ANY",
-    "TypeExpression",
-    "classes_in",
-    "expression_of",
-    "is_class_variable",
-    "is_plain",
-    "unwrapped",
-]
-
 _WRAPPERS = {
     typing.ClassVar,
     typing.Final,

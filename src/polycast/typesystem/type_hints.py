@@ -9,8 +9,6 @@ import types
 import typing
 from typing import Any
 
-__all__ = ["annotated_names", "hints_of", "own_hints", "returned_hint", "unresolved"]
-
 
 def hints_of(cls: type) -> dict[str, Any]:
     """The annotations of a class over its bases; one that cannot be resolved is `Any`."""

@@ -15,19 +15,6 @@ from polycast.typesystem.standard_types import STANDARD, is_standard
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "DESCRIPTION",
-    "MainClassWarning",
-    "check_shareable",
-    "event",
-    "is_made",
-    "named_classes",
-    "warn_main",
-    "wire_aliases",
-    "wire_name",
-    "wire_version",
-]
-
 T = TypeVar("T")
 
 # Kept in the class's own dictionary: it is not inherited, and it survives the copy that

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from polycast.errors import BadOptionError
 
-__all__ = ["Address", "addresses_of", "is_remote"]
-
 PORT = 7788
 _SCHEMES = {"polycast": "ws", "polycasts": "wss"}
 ACCEPTED = (

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from polycast.broker.wire.messages import FromBroker, FromClient
     from polycast.config import Clock
 
-__all__ = ["BrokerConnection", "ConnectionHandlers", "ConnectionOptions", "PendingRequests"]
-
 
 class PendingRequests:
     """Encoded requests and the futures of their answers, by number. `lock` guards them."""

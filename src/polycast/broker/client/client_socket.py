@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from websockets.uri import WebSocketURI
 
-__all__ = ["ClientSocket"]
-
 PIECE = 65_536  # bytes of a message after which pings and pongs may be sent
 CLOSING = 1.0  # seconds for the other side to end a connection that is being closed
 _DONT_WAIT: int | None = getattr(socket, "MSG_DONTWAIT", None)  # not on Windows

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from polycast.broker.client.client_connection import ConnectionOptions
     from polycast.broker.client.client_socket import ClientSocket
 
-__all__ = ["Dialer", "reason_of"]
-
 
 class Dialer:
     """Goes through the addresses of a broker in turn."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from polycast.broker.wire.messages import Events, FromClient
     from polycast.stores import Stored
 
-__all__ = ["InboundStream"]
-
 PARTS = 8  # credit is sent for each such part of the window, not for each frame
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from polycast.stores.values import PushedFilter
     from polycast.typesystem import Description
 
-__all__ = ["RemoteClock", "RemoteStore"]
-
 T = TypeVar("T")
 _positions = msgspec.msgpack.Decoder(list[int])
 _hashes = msgspec.msgpack.Decoder(list[str] | None)

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     Perform = Callable[[Callable[[Transaction], Any]], Any]
     Item = tuple[Callable[[Transaction], Any], Future[Any]] | None  # None is the end
 
-__all__ = ["RemoteWriter", "TransactionRunner", "view_of"]
-
 T = TypeVar("T")
 TRIES = 100
 _FLIGHTS = frozenset({"fly", "claim", "land", "land_before", "remove", "remove_bus"})

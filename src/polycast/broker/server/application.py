@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.connection_limits import ConnectionLimits
     from polycast.broker.server.origins import HostPolicy
 
-__all__ = ["application"]
-
 _log = server_log()
 WITHOUT_TLS = (
     "a token came without TLS, where others can read it, and is refused: revoke it. Use "

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from polycast.broker.wire.calls import RemoteMethod
     from polycast.stores import Store, Transaction, View
 
-__all__ = ["RULES", "Authorization"]
-
 RULES: dict[str, Rule] = {
     # about the store
     **dict.fromkeys(("identity", "newest", "oldest", "revision"), anybody),

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     Rule = Callable[["AuthorizedRequest"], Any]
     from polycast.stores import OpenBus, View
 
-__all__ = [
-    "SHARED",
-    "AuthorizedRequest",
-    "BusListing",
-    "admins",
-    "anybody",
-    "check_bus",
-    "check_mine",
-    "definition_of",
-    "granted",
-    "may_see",
-    "readers",
-    "subject_of",
-]
-
 SHARED = frozenset({"retention", "pipeline"})
 """The kinds of documents that are about the whole store."""
 LARGEST_DEFINITION = 1_000_000  # bytes of one subscription's definition

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.stores import Store
 
-__all__ = ["Broker"]
-
 SHARE = 0.25  # of the bytes of unanswered requests, for one owner
 UNFOLLOWED = 0.02  # seconds after which a commit is looked at if no client follows the log
 AGAIN = 1.0  # seconds after which a failed read is retried

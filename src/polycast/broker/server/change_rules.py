@@ -33,26 +33,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.authorized_request import AuthorizedRequest, Rule
     from polycast.stores import Letter, OpenBus, StoredRoute, StoredSubscription, Transaction
 
-__all__ = [
-    "advertise",
-    "begin_route",
-    "bury",
-    "change",
-    "claim",
-    "describe",
-    "exhume",
-    "fly",
-    "join",
-    "of_bus",
-    "open_bus",
-    "put_context",
-    "remove",
-    "replay",
-    "save",
-    "settle",
-    "withdraw",
-]
-
 # -- subscriptions ---------------------------------------------------------------------------------
 
 

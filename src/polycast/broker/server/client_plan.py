@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polycast.stores.values import PushedFilter
     from polycast.typesystem import Description
 
-__all__ = ["ClientPlan"]
-
 TURN = 0.005  # seconds of a background job before others have their turn
 FEW = 10  # filters handled between two looks at the clock
 PENDING = "\0coming"  # suffix of a subscription's name for definitions that are being added

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.limits import ServerLimits
 
-__all__ = ["ConnectionLimits", "FailedLogins", "LimitedListener", "address_group"]
-
 AT_ONCE = 100  # connections refused in a row before the loop goes on
 _SIX = 64  # bits of an IPv6 prefix, all of whose addresses usually have one owner
 _log = server_log()

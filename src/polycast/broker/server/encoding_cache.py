@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.outbox import EventStream
     from polycast.stores import Stored
 
-__all__ = ["EncodedRecords", "RoutedBatch"]
-
 
 @dataclass(frozen=True, slots=True)
 class EncodedRecords:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polycast.matching import Definition
     from polycast.stores import Run, Store, Stray
 
-__all__ = ["EventAuthorization"]
-
 
 class EventAuthorization:
     """Judges events by the names of their class and supertypes, by topic and by publisher."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     Begin = Callable[["CpuTimer"], Future[Any]]
     Later = Callable[[float, Callable[[], None]], object]
 
-__all__ = ["SLICE", "CpuTimer", "FairScheduler", "RoundRobin"]
-
 SLICE = 0.002  # seconds of a party before the others have theirs
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from polycast.stores import Store
     from polycast.typesystem import Description
 
-__all__ = ["Fanout"]
-
 BATCH = 500  # records at a time
 MUCH = 2_000_000  # bytes at a time
 SCAN = 2_000  # records read for one request to read the log

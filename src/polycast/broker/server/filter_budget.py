@@ -15,8 +15,6 @@ from polycast.plain_text import log_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FilterBudget", "SuspendedFilters"]
-
 AT_ONCE = 0.01  # seconds of an owner's filters before others have their turn
 TOO_LONG = 0.03  # seconds in one turn that suspend them: a single event took most of it
 MOST_STEPS = 2_000_000  # for one event, which cannot be interrupted: about 40 ms

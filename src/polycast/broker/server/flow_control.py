@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.outbox import Outbox
     from polycast.broker.wire.messages import Limits
 
-__all__ = ["Backpressure", "ByteBudget", "EvictingPool"]
-
 
 class ByteBudget:
     """Counts held bytes, and calls back when there is room again.

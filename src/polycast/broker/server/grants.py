@@ -11,8 +11,6 @@ from functools import lru_cache, partial
 from polycast.errors import BadGrantError, BadTopicError
 from polycast.matching.topics import TopicPattern
 
-__all__ = ["OPEN", "Grant", "Rights"]
-
 _JOINT = " @ "
 _REMEMBERED = 8_192  # decisions per right; the least recently used are dropped
 

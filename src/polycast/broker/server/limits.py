@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-__all__ = ["QUOTAS", "Quota", "ServerLimits"]
-
 _SPARE = 64  # files open besides connections
 
 

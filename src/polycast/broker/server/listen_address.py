@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from polycast.errors import BadOptionError, ExposedError
 
-__all__ = ["Listen", "Resolve", "addresses_of", "check_exposure", "is_loopback"]
-
 Resolve = Callable[[str], tuple[str, ...]]
 """From a host name to its addresses; raises `OSError` for an unknown one."""
 

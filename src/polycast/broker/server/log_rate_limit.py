@@ -13,8 +13,6 @@ from polycast.plain_text import log_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LogRateFilter", "server_log"]
-
 LINES, PER = 20, 60.0  # lines from one place in the code, and within how many seconds
 
 

@@ -12,8 +12,6 @@ from polycast.broker.server.log_rate_limit import server_log
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LoopCallbacks"]
-
 T = TypeVar("T")
 _log = server_log()
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.stores import Store, Transaction
 
-__all__ = ["Maintenance"]
-
 BEAT = 1.0  # seconds between two checks for dead buses
 EVERY = 10.0  # seconds between two clean-ups
 FORGOTTEN = 24 * 3600.0  # seconds after which no client repeats a transaction

@@ -20,8 +20,6 @@ from polycast.plain_text import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Admission", "HostPolicy", "RequestRefusal", "host_of", "origin_of"]
-
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::(?P<port>[0-9]{1,5}))?")
 _ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<place>[^/?#@\s]+)")
 _PORTS = {"http": "80", "https": "443"}

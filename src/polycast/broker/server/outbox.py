@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polycast.broker.wire.messages import Events, Follow
     from polycast.events import Record
 
-__all__ = ["GONE", "EventStream", "Outbox"]
-
 GONE = 1006  # the close code of a connection that the client has dropped
 SMALL = 10_000  # bytes that are not counted before the end of a turn of the event loop
 LITTLE = 100_000  # bytes that may wait for one client while the shared budget is exhausted

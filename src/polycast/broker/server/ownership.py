@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.grants import Grant
     from polycast.stores import Letter, Store, Transaction, View
 
-__all__ = [
-    "Claim",
-    "Owners",
-    "PublisherOwners",
-    "conflicts",
-    "forget_owners",
-    "in_common",
-    "migrate_owners",
-    "owner_of_letter",
-    "owner_of_publisher",
-    "owner_of_subscription",
-    "set_publisher_owner",
-    "set_subscription_owner",
-    "subscriptions_of",
-]
-
 _REMEMBERED = 10_000  # names
 
 

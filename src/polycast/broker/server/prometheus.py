@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.broker import Broker
 
-__all__ = ["metrics_text"]
-
 
 class _Collector:
     """Collects what the broker counts anyway."""

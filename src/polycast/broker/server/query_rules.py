@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.authorized_request import AuthorizedRequest, Rule
     from polycast.stores import Advert, Letter, OpenBus
 
-__all__ = [
-    "about_many",
-    "about_one",
-    "adverts",
-    "buses",
-    "changed",
-    "count_letters",
-    "document",
-    "documents",
-    "find",
-    "held_back",
-    "letters",
-    "stretches",
-]
-
 _PAGE = 500  # dead letters read at a time
 _FEW = 100  # names looked up one by one; for more, all letters are read and filtered
 _NOT_KNOWN = b"?"  # no takers: the reader matches by itself

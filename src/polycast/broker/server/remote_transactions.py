@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polycast.broker.wire.messages import Step, Work
     from polycast.stores import Transaction
 
-__all__ = ["LISTINGS", "SMALL_READS", "RolledBack", "WorkScope", "perform", "take"]
-
 LETTER, LEAST = 500, 2_000  # bytes that a dead letter and any question count for besides
 _TOO_MUCH = "the answers to {} steps of one piece of work take {:,} bytes; {:,} are accepted"
 _TOO_LONG = "the questions of one piece of work took {:.2f} s; ask fewer at a time"

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.client_session import ClientSession
 
-__all__ = ["RequestHandler"]
-
 AT_A_TIME = 4  # questions about many things that one client may have answered at a time
 MANY, MUCH = 200, 100_000  # steps of a transaction, and bytes, that may take long
 _QUICK = SMALL_READS | {NOTICES.name}

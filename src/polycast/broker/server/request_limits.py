@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from polycast.broker.wire.messages import Append, Limits
     from polycast.config import Clock
 
-__all__ = [
-    "LEVELS",
-    "LONGEST",
-    "OVERHEAD",
-    "AppendLimits",
-    "check_definitions",
-    "check_topic_text",
-    "parts_of",
-]
-
 OVERHEAD = 200  # bytes that an event, a step or a description takes besides its contents
 PART = 5_000  # bytes of definitions handled before other clients have a turn
 PER_DEFINITION = 1_000  # bytes that a definition counts for besides its own

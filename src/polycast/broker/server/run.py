@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.broker import Broker
 
-__all__ = ["Serving"]
-
 STARTING = 20.0  # seconds
 BEAT = 0.1  # seconds
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)

@@ -19,18 +19,6 @@ from polycast.errors import BadGrantError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-__all__ = [
-    "CODES",
-    "AccessToken",
-    "Contents",
-    "Severity",
-    "TokenFinding",
-    "claims_of",
-    "findings_at",
-    "name_problem",
-    "read_tokens",
-]
-
 Severity = Literal["error", "warning"]
 
 CODES: dict[str, Severity] = {

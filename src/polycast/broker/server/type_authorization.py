@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.usage import Usage
     from polycast.typesystem import Description
 
-__all__ = ["SupertypeClaims", "TypeAuthorization"]
-
 MOST_REMEMBERED = 2_000  # rejected descriptions, kept for error messages
 
 

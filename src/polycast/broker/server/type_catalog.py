@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from polycast.stores import Store, View
     from polycast.typesystem import Description
 
-__all__ = ["MOST_ABOVE", "Ancestry", "PrivateDescriptions", "TypeCatalog", "read_descriptions"]
-
 MOST_ABOVE = 100
 """Names above a class, aliases included; an event of a class with more is refused."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.stores import Run, Store, Stray, Transaction
 
-__all__ = ["ConnectionUsage", "Usage", "size_of", "size_of_run"]
-
 USAGE = "usage"
 """The kind of documents with the bytes that an owner has stored on a day."""
 DAY = 24 * 3600.0

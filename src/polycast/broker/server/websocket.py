@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.flow_control import EvictingPool
 
-__all__ = [
-    "CLOSING",
-    "MORE",
-    "PIECE",
-    "WRITE_NOW",
-    "HttpProtocol",
-    "WebSocketProtocol",
-    "pieces_of",
-]
-
 CLOSING = 2.0  # seconds for the client to take the rest
 GOODBYE = 0.5  # the same, when the broker stops: less than uvicorn waits
 PIECE = 65_536  # bytes of a message after which a ping may be sent

@@ -25,8 +25,6 @@ from polycast.typesystem import Description
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ASKED", "CALLS", "ERRANDS", "LOG", "NOTICES", "READ", "READS", "STEPS", "RemoteMethod"]
-
 _NAMES = {
     **vars(values),
     **vars(contract),

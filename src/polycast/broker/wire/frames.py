@@ -15,22 +15,6 @@ from polycast.typesystem import Description
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "decode_batch",
-    "decode_description",
-    "decode_from_broker",
-    "decode_from_client",
-    "decode_message",
-    "decode_records",
-    "encode",
-    "encode_batch",
-    "encode_description",
-    "encode_records",
-    "encode_result",
-    "frames",
-    "messages_in",
-]
-
 MOST = 10_000  # messages in a frame
 
 

@@ -12,29 +12,6 @@ import msgspec
 
 from polycast.stores import Run, Stray  # noqa: TC001 - msgspec reads it
 
-__all__ = [
-    "PATH",
-    "PROTOCOL",
-    "Answer",
-    "Append",
-    "Call",
-    "Credit",
-    "Describe",
-    "Done",
-    "Events",
-    "Follow",
-    "FromBroker",
-    "FromClient",
-    "Hello",
-    "Limits",
-    "Refused",
-    "Step",
-    "Want",
-    "Wanted",
-    "Welcome",
-    "Work",
-]
-
 PROTOCOL = 1
 """The version of the protocol; client and broker must have the same."""
 PATH = "/bus"

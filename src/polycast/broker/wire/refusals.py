@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-__all__ = ["BAD_VALUES", "OF_OWNER", "error_of", "refused"]
-
 BAD_VALUES = (ValueError, OverflowError, RecursionError)  # too large, too deep, contradictory
 _log = log_of("polycast.broker")  # whose rate the server limits
 

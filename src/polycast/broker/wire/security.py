@@ -10,16 +10,6 @@ from datetime import UTC, datetime
 
 from polycast.errors import BadCertificateError, BadOptionError
 
-__all__ = [
-    "certificate_findings",
-    "certified_names",
-    "client_context",
-    "readable_by_others",
-    "tls_client_context",
-    "tls_server_context",
-    "validity_of",
-]
-
 _CHAIN = "a PEM file with a certificate, and after it those of its authorities"
 _KEY = "a PEM file with the private key of the certificate, without a passphrase"
 _AUTHORITY = "a PEM file with the certificates of authorities"

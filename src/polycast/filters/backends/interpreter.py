@@ -20,8 +20,6 @@ from polycast.filters.tree.operators import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["RULES", "evaluate", "matches"]
-
 Scope = tuple[Any, ...]  # the elements of the quantifiers around, the innermost first
 
 

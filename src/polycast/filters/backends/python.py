@@ -21,8 +21,6 @@ from polycast.filters.tree.operators import BUILTINS, answered, answering, is_us
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Generated", "SourceWriter", "generate", "passes"]
-
 INLINE = (int, bool, type(None))  # constants whose literal is exactly the value, if short
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import CodeType
 
-__all__ = ["QUIET", "compile_quietly", "silence_warnings"]
-
 QUIET = "<polycast filter>"  # the file name under which nothing is warned about
 IGNORED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps it
 

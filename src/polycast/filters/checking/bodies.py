@@ -12,8 +12,6 @@ from polycast.typesystem.standard_types import is_machinery, is_standard
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["is_trusted", "root_of", "stored_names"]
-
 # Libraries that make classes: what they put into a class is known by the fields it declares.
 LIBRARIES = frozenset(
     "abc attr attrs builtins collections dataclasses enum functools msgspec pydantic "  # noqa: SIM905

@@ -21,8 +21,6 @@ from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_standard
 from polycast.typesystem.type_hints import annotated_names, hints_of, returned_hint
 
-__all__ = ["ClassFacts", "ClassMember", "Classes", "may_be_changed"]
-
 DECLARING = {"dataclass", "attrs", "struct", "pydantic", "namedtuple", "enum", "flag"}
 
 

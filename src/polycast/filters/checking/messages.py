@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from polycast.filters.checking.walker import CertainFailure
     from polycast.filters.tree.language_registry import Component
 
-__all__ = ["message_of"]
-
 LISTED = 12  # names in a suggestion
 SEARCHED = 2_000  # subclasses
 

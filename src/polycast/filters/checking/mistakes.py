@@ -18,8 +18,6 @@ from polycast.filters.tree.language_registry import languages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FilterProblem", "check", "problems"]
-
 WIDEST = 160  # characters of a filter's text around a place
 
 _classes = Classes()

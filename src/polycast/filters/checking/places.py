@@ -11,8 +11,6 @@ from polycast.filters.tree.canonical_text import render
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Places", "deeper", "rebuilt"]
-
 _MARK = nodes.Opaque(bool, "\0here")  # its text is in no other: a constant would escape it
 
 

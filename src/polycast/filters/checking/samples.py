@@ -18,8 +18,6 @@ from uuid import UUID
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SAMPLES", "PlainEnum", "attribute_type", "results", "returned_type"]
-
 
 class PlainEnum(enum.Enum):
     """Stands for every enum that has no operators of its own."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from polycast.filters.checking.classes import Classes
     from polycast.filters.checking.walker import Walker
 
-__all__ = ["MEMBER_VISITS", "OPERATOR_VISITS", "members_named", "visit_elements"]
-
 _ORDERINGS = frozenset(("<", "<=", ">", ">="))
 _CONTAINERS = ("__contains__", "__iter__", "__getitem__")
 _BOOL = kinds_of(bool)

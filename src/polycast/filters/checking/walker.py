@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from polycast.filters.checking.classes import Classes, ClassMember
 
-__all__ = ["Assumptions", "CertainFailure", "Walker", "is_path"]
-
 _BOOL = kinds_of(bool)
 _CONNECTIVES = (nodes.And, nodes.Or, nodes.Not, nodes.InstanceOf)
 

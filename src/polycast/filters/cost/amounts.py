@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EVENT", "NOTHING", "Amount", "TooMuch", "one_of", "steps"]
-
 EVENT = 0
 Terms = dict[int, float]
 

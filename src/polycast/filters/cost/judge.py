@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from polycast.typesystem import Description
     from polycast.typesystem.type_expressions import TypeExpression
 
-__all__ = ["cost_of", "is_plain"]
-
 NODE = steps(1.0)
 PLAIN = frozenset(
     {nodes.Event, nodes.Attribute, nodes.Constant, nodes.Compare, nodes.And, nodes.Or, nodes.Not}
@@ -100,6 +98,7 @@ class CostJudge:
         self.elements: list[Judged] = []  # of the quantifiers around, the outermost first
 
     def of(self, node: nodes.Node) -> Judged:
+        """What a node costs, and what is known of its value."""
         rule = _RULES.get(type(node))
         if rule is None:
             name = type(node).__name__
@@ -108,6 +107,7 @@ class CostJudge:
         return judged._replace(cost=judged.cost + NODE)
 
     def all(self, several: tuple[nodes.Node, ...]) -> list[Judged]:
+        """What each of several nodes costs."""
         return [self.of(node) for node in several]
 
     def anything(self, size: Amount, declared: TypeExpression | None) -> Judged:
@@ -118,6 +118,7 @@ class CostJudge:
         return Judged(NOTHING, SMALL if small else size, kinds.kind_of_type(declared), declared)
 
     def field(self, node: nodes.Node, of: Judged, name: str) -> TypeExpression | None:
+        """The declared type of a field of what a node stands for, where it is known."""
         if self._fields is not None:
             return self._fields(name)
         described = self._event if isinstance(node, nodes.Event) else None
@@ -126,6 +127,7 @@ class CostJudge:
         return kinds.type_of_attribute(described, name)
 
     def unknown(self) -> ValueKind:
+        """The kinds that a value may have of which nothing is known."""
         return kinds.ALL if self.is_typed else UNKNOWN
 
 

@@ -19,8 +19,6 @@ from polycast.filters.tree.operators import BUILTINS, reach
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["ExpressionTranslator", "Unliftable"]
-
 COMPARISONS: dict[type, str] = {
     ast.Eq: "==",
     ast.NotEq: "!=",

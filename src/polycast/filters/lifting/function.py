@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
-__all__ = ["lift_function"]
-
 # Such a function takes more than its names say, or answers later.
 UNUSUAL = (
     inspect.CO_VARARGS

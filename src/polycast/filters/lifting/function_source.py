@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FunctionType
 
-__all__ = ["expression_of"]
-
 NOT_FOUND = "its source cannot be had"
 DOES_MORE = "it does more than return one expression"
 ASSIGNS = "it assigns to a variable, which parts of it share"

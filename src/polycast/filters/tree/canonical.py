@@ -12,9 +12,6 @@ from polycast.filters.tree.constants import constant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["canonical", "made_canonical", "on_topic", "rebuilt"]
-
-
 JOINTS = (nodes.And, nodes.Or)
 CHANGED = frozenset({nodes.And, nodes.Or, nodes.Sign, nodes.Display})
 

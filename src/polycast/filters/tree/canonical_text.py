@@ -24,8 +24,6 @@ from polycast.typesystem import Registry, wire_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["parse", "render"]
-
 LONGEST = 100_000  # characters
 LONG = 2_000  # bits
 NAMES = {**BUILTINS, "any": any, "all": all, "isinstance": isinstance, "reach": reach}

@@ -14,8 +14,6 @@ from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
 
-__all__ = ["folded"]
-
 
 def folded(node: nodes.Node, cls: type) -> nodes.Node:
     """The same expression for events of exactly that class."""

@@ -9,8 +9,6 @@ import uuid
 import zoneinfo
 from typing import Any
 
-__all__ = ["SCALARS", "constant"]
-
 SCALARS = (
     type(None),
     bool,

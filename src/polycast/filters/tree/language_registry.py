@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.ordered_domains import Form
     from polycast.filters.tree.nodes import Applied, Node
 
-__all__ = ["Component", "FilterLanguage", "Insight", "insight_of", "language_of", "languages"]
-
 
 class Insight:
     """How an index and generated code use a language's functions without calling them."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
 
-__all__ = ["Slot", "attributes_read", "slot_of"]
-
 
 def attributes_read(tree: nodes.Node) -> frozenset[str] | None:
     """The attributes of the event itself that a tree reads; None if it may read any.

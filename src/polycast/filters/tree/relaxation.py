@@ -15,8 +15,6 @@ from polycast.filters.tree.nodes import And, Constant, Node, Opaque, Or, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["EVERYTHING", "all_open", "is_open", "relaxed"]
-
 TRUE = Constant(True)
 EVERYTHING: Filter[Any] = Filter(TRUE)
 

@@ -12,8 +12,6 @@ from polycast.filters.cost import cost_of, is_plain
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
 
-__all__ = ["FORBIDDEN_NAMES", "check_untrusted", "leads_out"]
-
 MOST_STEPS = 1_000_000  # for each event, however small
 MOST_GROWTH = 20  # bits: how much bigger than what the event holds a value may become
 YES_OR_NO = (nodes.Compare, nodes.Not, nodes.InstanceOf, nodes.Quantified)

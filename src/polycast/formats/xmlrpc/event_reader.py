@@ -11,8 +11,6 @@ from polycast.formats.xmlrpc.typed_values import convert, without_wrappers
 from polycast.formats.xmlrpc.value_forms import FILTERABLE, is_level_3
 from polycast.formats.xmlrpc.xml_parser import WHAT, parse_xml
 
-__all__ = ["from_xmlrpc"]
-
 T = TypeVar("T")
 EXTENSION = "pubsub.ext."  # of pub/sub systems: subscribers never see these (API 4.3.2)
 

@@ -23,8 +23,6 @@ from polycast.formats.xmlrpc.value_forms import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DEEPEST", "OPAQUE", "filterable_xml", "to_xmlrpc"]
-
 DEEPEST = 64  # arrays and structs in each other
 OPAQUE = "opaque"
 _IMPOSSIBLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

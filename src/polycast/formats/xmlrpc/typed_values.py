@@ -25,8 +25,6 @@ from polycast.typesystem.type_hints import hints_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["convert", "without_wrappers"]
-
 _COMPACT = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(T.*)?", re.DOTALL)
 _DATE = "dateTime"
 _SENT_AS: dict[Any, Any] = {

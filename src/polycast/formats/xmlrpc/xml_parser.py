@@ -13,8 +13,6 @@ from polycast.formats.xmlrpc.value_forms import DATE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["WHAT", "parse_xml"]
-
 LONGEST = 16 * 1024 * 1024  # bytes of XML
 WHAT = "an XML-RPC event"
 _SPACE = " \t\r\n"  # as XML has it

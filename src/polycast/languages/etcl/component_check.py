@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from polycast.filters.checking.classes import ClassMember
     from polycast.filters.checking.walker import Walker
 
-__all__ = ["component_in", "places_in"]
-
 _OPEN = (Mapping, StructuredEvent, TaggedUnion)  # whose members are not their attributes
 _LISTS = (list, tuple)  # in which `$name` is looked up as in a list of properties
 

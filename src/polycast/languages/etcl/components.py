@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
 
-__all__ = ["EtclPath", "EtclStep", "path_of", "scan_path", "slot_of_path"]
-
 ACCEPTED = "a member, a position, a tag in parentheses, _d, _length, _type_id or _repos_id"
 LONGEST = 2_000  # characters
 PATHS_KEPT = 1_024

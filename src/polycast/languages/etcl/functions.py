@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from polycast.filters.backends.python import SourceWriter
     from polycast.filters.normal_form.ordered_domains import Domain
 
-__all__ = ["COMPARED", "COSTS", "FUNCTIONS", "EtclInsight", "path_in", "with_clock"]
-
 COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
 PATHS: dict[str, Callable[..., Any]] = {
     "component": paths.component,

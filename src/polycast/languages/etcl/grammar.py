@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from polycast.filters.tree.nodes import Node
     from polycast.languages.etcl.scanner import Name
 
-__all__ = [
-    "OPERATORS",
-    "ExpressionKind",
-    "Operator",
-    "Typed",
-    "compares",
-    "computed",
-    "is_number",
-    "is_text",
-    "parse_etcl",
-]
-
 DEEPEST = 50  # expressions in each other, and parentheses; their text can be read again
 OPERAND = "a value: a number, a string, TRUE, FALSE, a component such as $.a, a label, ( or not"
 EVENT = nodes.Event()

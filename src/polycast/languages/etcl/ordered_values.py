@@ -19,8 +19,6 @@ from polycast.filters.normal_form.ordered_domains import (
 )
 from polycast.filters.tree import nodes
 
-__all__ = ["BOOLEANS", "constant_of"]
-
 
 class _Strict(Domain):
     """Values that compare with each other and with nothing else; not those of an enumeration."""

@@ -8,8 +8,6 @@ from typing import NamedTuple, NoReturn
 
 from polycast.errors import FilterSyntaxError, FilterTypeError
 
-__all__ = ["KEYWORDS", "Name", "Scanner", "quoted", "written_name"]
-
 LANGUAGE = "etcl"
 KEYWORDS = frozenset({"and", "or", "not", "in", "exist", "default", "true", "false"})
 SPACE = frozenset(" \t\r\n")

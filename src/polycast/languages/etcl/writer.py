@@ -14,8 +14,6 @@ from polycast.languages.etcl.scanner import quoted, written_name
 if TYPE_CHECKING:
     from polycast.languages.etcl.grammar import Operator
 
-__all__ = ["etcl_text", "written"]
-
 BY_FUNCTION = {known.function: known for known in OPERATORS.values() if known.function}
 NEGATION, FACTOR = 8, 9  # levels above those of the binary operators
 

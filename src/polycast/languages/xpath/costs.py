@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from polycast.languages.xpath import syntax
 
-__all__ = ["MOST", "cost", "grows"]
-
 NODES = 100
 LEVELS = 10
 MOST = 1_000_000

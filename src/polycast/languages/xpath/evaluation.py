@@ -20,8 +20,6 @@ from polycast.languages.xpath.virtual_document import StepBudget, VirtualNode, d
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["evaluate", "is_true"]
-
 Nodes = list[VirtualNode]
 Value = Nodes | float | str | bool
 

@@ -10,8 +10,6 @@ from polycast.errors import FilterSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LANGUAGE", "TokenStream", "XPathToken", "mistake"]
-
 LANGUAGE = "XPath"
 _OPERATOR_NAMES = frozenset({"and", "or", "mod", "div"})
 _OPERATORS = frozenset({"/", "//", "|", "+", "-", "=", "!=", "<", "<=", ">", ">="})

@@ -14,8 +14,6 @@ from polycast.languages.xpath.signatures import SIGNATURES, kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["AXES", "DEEPEST", "LONGEST", "parse"]
-
 LONGEST = 10_000  # characters
 DEEPEST = 32  # expressions in each other
 AXES = ("child", "descendant", "descendant-or-self", "self")

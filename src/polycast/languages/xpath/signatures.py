@@ -9,8 +9,6 @@ from polycast.languages.xpath import syntax
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SIGNATURES", "Signature", "kind_of"]
-
 COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 

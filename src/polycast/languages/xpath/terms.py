@@ -28,8 +28,6 @@ from polycast.languages.xpath.virtual_document import string_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["DOUBLE", "FUNCTIONS", "LOCATED", "TEXTUAL", "WHOLE", "Prepared", "reader"]
-
 Steps = tuple[str | int, ...]
 TEXTS = frozenset({str})
 TEXTUAL = ("", "string")  # the elements that a text may be asked for in

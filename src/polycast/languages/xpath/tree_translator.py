@@ -20,8 +20,6 @@ from polycast.languages.xpath.evaluation import evaluate
 from polycast.languages.xpath.parser import parse
 from polycast.languages.xpath.signatures import COMPARISONS, kind_of
 
-__all__ = ["tree_of"]
-
 KINDS = SCALARS | {"struct", "array"}
 _SELF = syntax.LocationStep("self", "node()")
 _NAME = (

@@ -13,8 +13,6 @@ from polycast.formats.xmlrpc.value_forms import (
     scalar_text,
 )
 
-__all__ = ["MOST_STEPS", "StepBudget", "TooCostly", "VirtualNode", "document", "string_value"]
-
 MOST_STEPS = 500_000  # of one evaluation, whatever the event
 MOST_GATHERED = 50_000  # of one look-up; a filter may have hundreds
 DEEPEST = 64  # arrays and structs in each other

@@ -9,8 +9,6 @@ from polycast.filters.tree import nodes
 from polycast.languages.xpath.syntax import literal, number
 from polycast.languages.xpath.tree_translator import tree_of
 
-__all__ = ["xpath_text"]
-
 _SIGNS = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 

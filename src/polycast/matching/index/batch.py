@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.ordered_domains import Domain
     from polycast.matching.index.layout import Layout
 
-__all__ = ["ArrowRows", "EventBatch", "Objects"]
-
 
 class EventBatch(Protocol):
     """Some events of one class."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from polycast.matching.index.lane_table import Integers
     from polycast.matching.index.layout import ValueSample
 
-__all__ = ["Index", "Known", "Matches", "with_key", "without_key"]
-
 WAITING = 64  # filters that are asked one by one, at least
 WAITING_SHARE = 256  # or one in so many
 ASKED = 64  # events for which they are asked one by one

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["Found", "Table", "together"]
-
 PAIRS_AT_ONCE = 1_000_000
 MOST_PREDICATES = 6  # of one conjunction that are checked by position
 NONE = 0  # the number of the predicate that every event satisfies, to fill the table up

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from polycast.matching.index.index_codegen import Row
     from polycast.matching.index.layout import Layout
 
-__all__ = ["Bucket", "Lane", "TermColumns"]
-
 MOST_COLUMNS = 32
 MOST_LANES = 8  # of one term
 MOST_POINTS = 256  # of a predicate that is an anchor

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from polycast.matching.index.index_codegen import Row
     from polycast.matching.index.lanes import Lane
 
-__all__ = ["Layout", "ValueSample"]
-
 FEW = 48  # conjunctions that are asked one after the other
 
 

@@ -11,8 +11,6 @@ from polycast.filters.normal_form.ordered_domains import Interval, Points
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Estimate", "cuts"]
-
 PRIOR_WEIGHT = 16  # the constants count as much as so many events
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["Ordered", "Threshold", "order_floats", "order_integers", "order_values"]
-
 Threshold = tuple[Any, bool]  # before, or after, all values that equal it
 LAST_INTEGER = 2**63 - 1
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-__all__ = ["ALONE", "Sharing", "match_columns"]
-
 EVERYTHING = 2**32 - 1  # all columns that filters are anchored on, and what has no anchor
 TYPES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),

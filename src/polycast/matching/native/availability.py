@@ -13,8 +13,6 @@ from polycast.errors import BadOptionError, NotAvailableError
 from polycast.filters.normal_form.ordered_domains import ABSENT
 from polycast.filters.tree import nodes
 
-__all__ = ["available", "chosen", "engine", "use"]
-
 VARIABLE = "POLYCAST_NATIVE"
 CHOICES = ("auto", "require", "off")
 # What the trees are made of that the kernel reads itself.

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.ordered_domains import Form
     from polycast.filters.tree.projection import Slot
 
-__all__ = ["Columns", "KernelColumn", "KernelRow", "is_attribute"]
-
 KINDS = {
     "number": 0,
     "text": 1,

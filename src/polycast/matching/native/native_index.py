@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from polycast.matching.native.arrow_columns import Sharing
     from polycast.matching.native.kernel_form import KernelRow
 
-__all__ = ["KernelLimits", "NativeIndex"]
-
 FEW = 48
 FEW_GONE = 256  # filters that are gone before that is looked at
 MUCH = 4_096  # conjunctions that make a segment before there is an event

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from polycast.filters.tree import nodes
     from polycast.matching.native.kernel_form import KernelRow
 
-__all__ = ["NOTHING", "NumberedFilters", "Residuals"]
-
 GONE = object()
 
 

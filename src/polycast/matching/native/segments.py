@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["QUICK", "Segments"]
-
 GROWTH = 4  # a segment is at least so many times as large as the next
 SMALL = 64  # conjunctions that are merged again and again
 QUICK = 20_000  # conjunctions that are merged while others wait

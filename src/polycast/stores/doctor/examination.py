@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite.readonly_store import ReadOnlyStore
     from polycast.stores.values import EventType, Flight, OpenBus, StoredSubscription
 
-__all__ = ["OVERDUE", "buses_in", "examine", "subscriptions_in", "sync_cost"]
-
 T = TypeVar("T")
 
 _SYNCS, _SYNC_SECONDS = 20, 2.0  # how many syncs, unless they take longer in total

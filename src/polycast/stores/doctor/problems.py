@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from polycast.stores.doctor.report import RetentionFigures, StoreReport, SubscriptionFigures
 
-__all__ = ["problems_of"]
-
 FULL = 0.8  # of the size that retention allows
 SLOW = 0.1  # seconds of a sync
 LONG_WAL = 256 * 1024 * 1024

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.log_rows import Row
 
-__all__ = ["LISTED", "Verifier"]
-
 _ROWS = (
     "SELECT position, type, {root}, epoch, sequence, time, body FROM log "
     "WHERE position >= ? AND position < ? ORDER BY position LIMIT ?"

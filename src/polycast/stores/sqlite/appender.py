@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite.interning import Interner, NumberedRun, Source, Type
     from polycast.stores.sqlite.write_queue import Appending
 
-__all__ = ["Appender"]
-
 # Raised by SQLite for an identity already in the log, a number over 64 bits, or no number.
 _REFUSED = (apsw.ConstraintError, OverflowError, TypeError)
 _INTO_LOG = "INSERT INTO log(sequence, type, root, epoch, time, body)"

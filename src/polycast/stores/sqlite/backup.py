@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
 
-__all__ = ["EPOCHS_SKIPPED", "back_up", "check_file", "restore"]
-
 EPOCHS_SKIPPED = 1_000_000
 """By how much, at least, a restore raises the epoch of every publisher."""
 

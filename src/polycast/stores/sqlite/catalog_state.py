@@ -11,8 +11,6 @@ from polycast.stores.sqlite.row_format import CHECKSUMMED, SqlChanges, SqlTables
 from polycast.stores.values import Advert, OpenBus, StoredReply
 from polycast.typesystem import Description
 
-__all__ = ["SqlCatalog", "SqlCatalogChanges"]
-
 _DOCUMENTS, _PUBLISHERS = CHECKSUMMED["documents"], CHECKSUMMED["publishers"]
 _ANSWERS = CHECKSUMMED["answers"]
 

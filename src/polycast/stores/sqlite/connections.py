@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.open_files import Files
 
-__all__ = ["Readers", "connect", "sqlite_errors", "without_patience"]
-
 _KEPT = 8  # idle readers kept for reuse
 
 

@@ -23,8 +23,6 @@ from polycast.stores.values import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-__all__ = ["SqlDelivery", "SqlDeliveryChanges", "SqlSubscriptionChanges", "SqlSubscriptions"]
-
 _SUBSCRIPTIONS, _FLIGHTS = CHECKSUMMED["subscriptions"], CHECKSUMMED["flights"]
 _MEMBERS, _LETTERS = CHECKSUMMED["members"], CHECKSUMMED["letters"]
 

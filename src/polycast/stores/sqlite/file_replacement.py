@@ -18,8 +18,6 @@ from polycast.stores.sqlite.schema import sync_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CopyTarget"]
-
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a file
 _WAIT = 1_000  # milliseconds to wait for readers of the target
 

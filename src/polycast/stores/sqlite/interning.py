@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.row_format import ChecksummedTable, Flaw
 
-__all__ = ["InternedNames", "Interner", "rooted"]
-
 Type = tuple[str, int, str]
 Source = tuple[str, int]
 NamedRun = tuple[Type, Type | None, Source, range]

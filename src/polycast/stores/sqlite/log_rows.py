@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from polycast.events import Identity, Record
     from polycast.stores.values import EventType
 
-__all__ = ["LogRowReader", "count_records", "names_root", "plan_of_types", "skip_records"]
-
 _ROW = "SELECT position, type, root, epoch, sequence, time, body FROM log"
 _RANGE = "position >= ? AND position < ?"
 _OF_TYPE = f"WHERE type = ? AND {_RANGE}"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from polycast.stores.sqlite.connections import Readers
 
-__all__ = ["ChangeListener", "Peers", "answers"]
-
 LOOK_SECONDS = 0.05
 _LONGEST = 100  # bytes of a socket's path; the systems allow a few more
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Identity = tuple[int, int]  # the device and the inode of a file
     from collections.abc import Iterator
 
-__all__ = ["Files", "check_own", "identity_of", "opened"]
-
 _ABOUT = "SELECT name, (SELECT rootpage FROM sqlite_schema WHERE name = 'identity') FROM identity"
 _HEADER = 100  # bytes at the beginning of a SQLite file
 _TICK, _COARSE_TICK = 100_000_000, 3_000_000_000  # ns; some file systems keep whole seconds

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from polycast.stores.contract import View
     from polycast.stores.values import EventType, LogPage
 
-__all__ = ["Readable"]
-
 
 class Readable(LocalStore):
     """All reads of a store, on the connections that `snapshot` lends."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from polycast.stores.contract import View
 
-__all__ = ["Peek", "ReadOnlyStore", "UnlockedFiles", "open_readonly", "peek", "translated"]
-
 _INSTEAD = "Name the file of a store, as in events.db or sqlite:///events.db"
 
 

@@ -15,8 +15,6 @@ from polycast.stores.values import ContextVersion, Effect, Routed, StoredRoute, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SqlRouting", "SqlRoutingChanges"]
-
 _ROUTING, _STRETCHES = CHECKSUMMED["routing"], CHECKSUMMED["stretches"]
 
 # Without checksums, as it is asked often: whose cursor is damaged gets nothing more in any case.

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
 
-__all__ = [
-    "CHECKSUMMED",
-    "ChecksummedTable",
-    "Flaw",
-    "SqlChanges",
-    "SqlTables",
-    "fetch",
-    "fetch_one",
-    "insert_rows",
-]
-
 Row = tuple[Any, ...]
 Flaw = tuple[str, str]
 """The place of a damaged row, and what is wrong with it."""

@@ -15,8 +15,6 @@ from polycast.stores.sqlite.row_format import fetch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["APPLICATION", "BUSY_SECONDS", "STEPS", "prepare", "sync_directory", "version_of"]
-
 APPLICATION = 0x706F6C79  # "poly"; tells a store from any other SQLite file
 BUSY_SECONDS = 60.0  # how long to wait for another process that writes
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from polycast.events import Root
 
-__all__ = ["SqlTransaction", "SqlView"]
-
 
 class SqlView(SqlCatalog, SqlSubscriptions, SqlDelivery, SqlRouting):
     """The state as one read transaction sees it."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from polycast.stores.values import Draft, Run, Stray
     from polycast.typesystem import Description
 
-__all__ = ["SqliteStore"]
-
 T = TypeVar("T")
 
 _CHUNK = 5_000  # records removed in one transaction

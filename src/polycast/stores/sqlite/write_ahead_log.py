@@ -17,8 +17,6 @@ import apsw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["WriteAheadLog", "write_again"]
-
 _MANY = 200  # files in the folder; listing more takes longer than it saves
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _HEAD, _FRAME = 32, 24  # bytes before the first frame, and before the page of each

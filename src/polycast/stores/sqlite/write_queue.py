@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite.interning import NamedRun, Source, Type
     from polycast.stores.values import Draft
 
-__all__ = ["Appending", "Change", "WriteJob"]
-
 T = TypeVar("T")
 
 _CHANGE = 100  # records that a change counts as when the size of a group is measured

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from polycast.stores.sqlite.notifications import Peers
     from polycast.stores.sqlite.open_files import Files
 
-__all__ = ["Checkpoints", "StoreWriter"]
-
 _MOST_RECORDS = 10_000  # in one group
 _MOST_BYTES = 8_000_000
 

@@ -29,8 +29,6 @@ from polycast.filters.backends.spark.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["OPERATIONS", "SIGNS", "absolute", "arithmetic", "extreme", "signed"]
-
 _NUMBERS = ("bool", "int", "float")
 _ONE, _ZERO = spark_terms.literal(1, "bigint"), spark_terms.literal(0, "bigint")
 

@@ -20,8 +20,6 @@ from polycast.filters.backends.spark.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MAPPINGS", "mapped"]
-
 MAPPINGS: dict[str, Callable[[str], str]] = {
     "lower": str.lower,
     "upper": str.upper,

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-__all__ = ["column", "compiled", "value_of"]
-
 LARGEST = 5_000  # operations as Spark sees them; more would keep it busy planning
 DEEPEST = 160  # operations in each other; at 400 the JVM's stack overflows
 Scope = tuple[Value, ...]  # the elements of the quantifiers around, the innermost first, the event

@@ -31,19 +31,6 @@ from polycast.filters.tree.operators import COMPARISONS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "COMPARERS",
-    "EXACT",
-    "NUMBERS",
-    "among",
-    "compare",
-    "contained",
-    "equal",
-    "is_nan",
-    "numbers",
-    "ordered",
-]
-
 NUMBERS = ("bool", "int", "float", "decimal")
 EXACT = 2**53  # doubles hold each int up to it
 SIMPLE = (*NUMBERS, "str", "bytes", "date", "datetime", "uuid", "none")

@@ -26,17 +26,6 @@ from polycast.filters.backends.spark.values import Value, as_int, constant, fail
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "FUNCTIONS",
-    "METHODS",
-    "call_function",
-    "call_method",
-    "element_of",
-    "item",
-    "quantified",
-    "text_at",
-]
-
 LONGEST = 2**31 - 1  # what Spark's texts and arrays can have
 Arguments = tuple[Value, ...]
 

@@ -55,8 +55,6 @@ from polycast.typesystem.attributes import declared_defaults
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["spark_type", "struct_of"]
-
 MOMENT = StructType(
     [
         StructField("at", TimestampNTZType(), nullable=False),
