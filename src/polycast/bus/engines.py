@@ -13,7 +13,7 @@ from polycast.bus.bus_contexts import BusContexts, StoredContexts
 from polycast.bus.publisher import Publishing, StoredPublishing
 from polycast.bus.stored_dead_letters import StoredLetters
 from polycast.delivery import DeadLetters, LoopThread, Pool, Services, Timers
-from polycast.delivery.callback_context import is_called_back
+from polycast.delivery.consumer import is_called_back
 from polycast.errors import BadOptionError, NotATypeError
 from polycast.events.isolation import snapshot
 from polycast.log_reader.history import LogHistory

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery.callback_context import inside
+from polycast.delivery.consumer import inside
 from polycast.errors import QueueFullError, StoreFailedError
 from polycast.matching import check_topic
 from polycast.subscriptions.options import label_of

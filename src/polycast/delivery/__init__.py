@@ -7,10 +7,8 @@ from polycast.delivery.cursors import Cursor, DurableCursor, StoreCursor, first_
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.distributed_group import GroupClaims, distributed_group
-from polycast.delivery.event_loop import LoopThread
-from polycast.delivery.executor import Pool
-from polycast.delivery.lease import Lease
-from polycast.delivery.mailbox import Mailbox
+from polycast.delivery.executor import LoopThread, Pool
+from polycast.delivery.mailbox import Lease, Mailbox
 from polycast.delivery.services import Services
 from polycast.delivery.timers import Timer, Timers
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polycast.delivery.callback_context import inside
 from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.queue import ARRIVALS
@@ -19,12 +19,26 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from polycast.delivery.executor import Pool
-    from polycast.delivery.lease import Lease
-    from polycast.delivery.mailbox import Mailbox
+    from polycast.delivery.mailbox import Lease, Mailbox
     from polycast.delivery.queue import Attempt
     from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
     from polycast.stores import Entry
+
+
+# Mailboxes, the innermost last: a callback may publish on another bus, which calls back in line.
+inside: ContextVar[tuple[Any, ...]] = ContextVar("polycast_inside", default=())
+
+
+def callbacks_under_way() -> tuple[Any, ...]:
+    """Return the mailboxes in whose callbacks this code runs."""
+    return inside.get()
+
+
+def is_called_back(home: object) -> bool:
+    """Whether this code runs in a callback of the bus that was opened in a home."""
+    return any(box is not None and box.services.home is home for box in inside.get())
+
 
 QUANTUM = 64  # callbacks in a row before another subscription gets the thread
 SLICE = 0.001  # seconds in which callbacks that are fast may be more

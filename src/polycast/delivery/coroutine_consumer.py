@@ -7,7 +7,6 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
-from polycast.delivery.callback_context import inside
 from polycast.delivery.consumer import (
     MOST_AT_ONCE,
     PENDING,
@@ -18,6 +17,7 @@ from polycast.delivery.consumer import (
     UNBEGUN,
     Consumer,
     Outcome,
+    inside,
 )
 from polycast.delivery.queue import ARRIVALS
 from polycast.forks import Forks

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.config import Clock, Settings
-    from polycast.delivery.bounded_queue import BoundedQueue, Candidacy
     from polycast.delivery.consumer import Consumer
-    from polycast.delivery.queue import Attempt
+    from polycast.delivery.queue import Attempt, BoundedQueue, Candidacy
     from polycast.delivery.services import Services
     from polycast.matching import Interest
     from polycast.stores import Entry, Standing, Store, Transaction

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.delivery.dead_letters import DeadLetters
-    from polycast.delivery.event_loop import LoopThread
-    from polycast.delivery.executor import Pool
+    from polycast.delivery.executor import LoopThread, Pool
     from polycast.delivery.mailbox import Mailbox
     from polycast.delivery.timers import Timers
 

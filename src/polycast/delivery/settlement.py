@@ -15,12 +15,12 @@ from polycast.stores import Undecodable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from polycast.delivery.bounded_queue import BoundedQueue
     from polycast.delivery.consumer import Consumer
     from polycast.delivery.cursors import Cursor
     from polycast.delivery.groups import GroupMembers
+    from polycast.delivery.queue import BoundedQueue
     from polycast.delivery.services import Services
-    from polycast.delivery.sole_consumer import SoleConsumer
+    from polycast.delivery.worker import SoleConsumer
     from polycast.metrics import Counts
     from polycast.stores import Entry
 

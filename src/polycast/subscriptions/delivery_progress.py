@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from polycast.delivery import StoreCursor
-from polycast.delivery.callback_context import inside
+from polycast.delivery.consumer import inside
 from polycast.errors import NotSettledError, StoreClosedError, WouldDeadlockError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.locks import await_all
