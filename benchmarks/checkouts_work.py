@@ -89,7 +89,7 @@ def _numbered(number: int) -> Callable[[Order], bool]:
 def pooled(folder: Path) -> Iterator[Run]:
     seen = Awaited()
     with pc.Bus() as bus:
-        bus.subscribe(Order, seen, dispatch="pool")
+        bus.subscribe(Order, seen, dispatch="pool", overflow="block")
         yield seen.after(lambda: bus.publish(ORDER), 1)
 
 
