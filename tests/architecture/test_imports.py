@@ -16,7 +16,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "polycast"
 LAYERS = (
     ("plain_text",),
     ("config", "metrics", "errors", "registered_names"),
-    ("forks", "locks"),
     ("runtime",),
     ("typesystem",),
     ("events",),

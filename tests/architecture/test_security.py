@@ -78,7 +78,7 @@ FINDERS = {
 }
 READERS = {
     "polycast/registered_names.py": "the one place where names become things",
-    "polycast/delivery/effect_transaction.py": "how the module of a user's connection has marks",
+    "polycast/delivery/delivery.py": "how the module of a user's connection has marks",
     "polycast/typesystem/type_hints.py": "what an annotation of a class of this process means",
 }
 STARTERS = {
@@ -87,7 +87,7 @@ STARTERS = {
 }
 
 SQL_PARTS = {
-    "polycast/delivery/effect_transaction.py": {
+    "polycast/delivery/delivery.py": {
         *("TABLE", "wanted", "', '.join(COLUMNS)", "', '.join(marks)"),
     },
     "polycast/stores/doctor/verifier.py": {"key", "table", "LISTED"},

@@ -20,7 +20,7 @@ import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.messages import Credit
-from polycast.locks import InterruptibleEvent, InterruptibleFuture
+from polycast.runtime import InterruptibleEvent, InterruptibleFuture
 
 PROGRAM = Path(__file__).with_name("interrupted_program.py")
 DEADLINE = 90.0

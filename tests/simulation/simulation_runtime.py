@@ -13,8 +13,7 @@ from typing import Any
 
 from simulation_scheduler import Death, Party, Scheduler, Task
 
-from polycast.locks import InterruptibleEvent, InterruptibleFuture
-from polycast.runtime import Runtime
+from polycast.runtime import InterruptibleEvent, InterruptibleFuture, Runtime
 
 __all__ = ["runtime_for"]
 
@@ -61,7 +60,7 @@ class SimulatedLock:
 
 
 class SimulatedRLock:
-    """A `threading.RLock`, with what `polycast.locks` asks of one."""
+    """A `threading.RLock`, with what `polycast.runtime` asks of one."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

@@ -14,8 +14,8 @@ from weakref import WeakSet
 
 from polycast.bus.lifecycle import stop_threads
 from polycast.errors import PolycastError
-from polycast.forks import in_child
 from polycast.plain_text import log_of
+from polycast.runtime import in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable

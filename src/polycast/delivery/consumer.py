@@ -12,8 +12,7 @@ from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.queue import ARRIVALS
 from polycast.errors.failures import FAILURES, check_has_run, is_to_be_awaited
-from polycast.forks import Forks
-from polycast.locks import check_free
+from polycast.runtime import Forks, check_free
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -20,7 +20,7 @@ from polycast.delivery.consumer import (
     inside,
 )
 from polycast.delivery.queue import ARRIVALS
-from polycast.forks import Forks
+from polycast.runtime import Forks
 
 if TYPE_CHECKING:
     from polycast.delivery.callbacks import Callback

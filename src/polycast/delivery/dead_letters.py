@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from polycast.errors import CutOffError
-from polycast.forks import Home
-from polycast.locks import note
+from polycast.runtime import Home, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from polycast.forks import Home
-from polycast.locks import is_mine
 from polycast.plain_text import log_of
-from polycast.runtime import SYSTEM, Runtime
+from polycast.runtime import SYSTEM, Home, Runtime, is_mine
 
 if TYPE_CHECKING:
     import queue

@@ -11,9 +11,9 @@ from polycast.delivery.queue import Attempt, BoundedQueue
 from polycast.delivery.settlement import Settlement
 from polycast.delivery.worker import DeliveryWorker, SoleConsumer
 from polycast.errors import CutOffError, LeaseExpiredError, NotAwaitedError, QueueFullError
-from polycast.locks import LATEST
 from polycast.metrics import Counts, Trials
 from polycast.plain_text import log_of
+from polycast.runtime import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

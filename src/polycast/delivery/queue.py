@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.locks import LATEST
+from polycast.runtime import LATEST
 
 if TYPE_CHECKING:
     import threading
@@ -249,7 +249,7 @@ class BoundedQueue:
         self.stopped_at: int | None = None  # from here on nothing was taken
 
     def locked(self) -> threading.RLock:
-        """Return the lock, noted as what this thread is about to take (see `locks`)."""
+        """Return the lock, noted as what this thread is about to take (see `note`)."""
         LATEST.lock = self.lock
         return self.lock
 

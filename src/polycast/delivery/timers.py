@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from polycast.config import SystemClock
 from polycast.errors.failures import FAILURES
-from polycast.locks import note
 from polycast.plain_text import log_of
-from polycast.runtime import SYSTEM, Runtime
+from polycast.runtime import SYSTEM, Runtime, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable

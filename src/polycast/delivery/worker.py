@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED
 from polycast.delivery.queue import ARRIVALS, Attempt, FastPath
 from polycast.errors import NotSettledError, TakenOverError, WouldDeadlockError
-from polycast.locks import check_free
+from polycast.runtime import check_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -24,7 +24,7 @@ from polycast.events.wire_forms import (
     UnencodableError,
     lift_scalar,
 )
-from polycast.forks import shared_lock
+from polycast.runtime import shared_lock
 from polycast.typesystem import Registry, TypeExpression, describe, wire_version
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard_types import is_standard

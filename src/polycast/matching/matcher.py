@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 
 from polycast.errors import BadOptionError, BadTopicError
 from polycast.filters.tree.relaxation import EVERYTHING
-from polycast.forks import shared_lock
 from polycast.matching.index import ArrowRows, Index, Matches
 from polycast.matching.native.arrow_columns import ALONE, Sharing
 from polycast.matching.native.availability import chosen, engine
 from polycast.matching.native.native_index import NativeIndex
 from polycast.matching.selectors import Selector, Selectors, selector_for
 from polycast.matching.topics import check_topic
+from polycast.runtime import shared_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from polycast.errors import NotAvailableError
-from polycast.forks import Home, in_child
-from polycast.locks import check_free
 from polycast.routing.inline_lock import BUSES, InlineLock, StarvationGuard, forget_other_threads
 from polycast.routing.plan import Plan
 from polycast.routing.route_cache import RouteCache
 from polycast.routing.submissions import CallbackPublications
-from polycast.runtime import SYSTEM, Runtime
+from polycast.runtime import SYSTEM, Home, Runtime, check_free, in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

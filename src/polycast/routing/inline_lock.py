@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from polycast.errors import WouldDeadlockError
-from polycast.locks import interrupted, is_awaited, is_mine
 from polycast.routing.publish_codegen import NESTING_MARK
+from polycast.runtime import interrupted, is_awaited, is_mine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

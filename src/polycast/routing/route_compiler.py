@@ -8,7 +8,6 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES, check_has_run
-from polycast.locks import LATEST, interrupted, owner_test
 from polycast.routing.context_target import (
     ContextGroupTarget,
     ContextTarget,
@@ -30,6 +29,7 @@ from polycast.routing.recipient_query import LiveForm
 from polycast.routing.route_cache import RouteKey
 from polycast.routing.target_table import is_single, pays_to_index
 from polycast.routing.translation import ContextRemoved
+from polycast.runtime import LATEST, interrupted, owner_test
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:

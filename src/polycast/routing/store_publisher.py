@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.events import EncodedRun, Record
-    from polycast.forks import Home
     from polycast.routing.dispatcher import Dispatcher
     from polycast.routing.recipient_query import Recipient
     from polycast.routing.record_router import RecordRouter
     from polycast.routing.route_cache import PublishMetadata
     from polycast.routing.submissions import Waiting
+    from polycast.runtime import Home
     from polycast.stores import Publisher, Store, Stored
 
     Within = tuple[str, Root | None, list[bytes] | None]  # what a Run has of a context

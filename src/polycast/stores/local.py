@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from polycast.locks import check_free
+from polycast.runtime import check_free
 from polycast.stores.values import Coverage, Draft, Letter, PushedFilter, Run
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from polycast.delivery import StoreCursor
 from polycast.delivery.consumer import inside
 from polycast.errors import NotSettledError, StoreClosedError, WouldDeadlockError
 from polycast.errors.failures import STORE_FAILURES
-from polycast.locks import await_all
 from polycast.routing.explanation import asked_by_descriptions
+from polycast.runtime import await_all
 from polycast.stores.values import NOT_KNOWN
 from polycast.subscriptions.filter_health import vain_filters
 from polycast.subscriptions.health import PipelineHealth

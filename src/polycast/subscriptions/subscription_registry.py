@@ -26,7 +26,7 @@ from polycast.errors import (
     LeaseExpiredError,
     SubscriptionCancelledError,
 )
-from polycast.locks import check_free
+from polycast.runtime import check_free
 from polycast.subscriptions.options import check_dispatch
 from polycast.subscriptions.subscription import Subscription
 

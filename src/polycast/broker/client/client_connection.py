@@ -38,10 +38,8 @@ from polycast.errors import (
     TokenExposedError,
     WouldDeadlockError,
 )
-from polycast.forks import Home
-from polycast.locks import check_free, interrupted, is_mine, others_wait
 from polycast.plain_text import log_of
-from polycast.runtime import SYSTEM, Runtime
+from polycast.runtime import SYSTEM, Home, Runtime, check_free, interrupted, is_mine, others_wait
 
 if TYPE_CHECKING:
     import ssl

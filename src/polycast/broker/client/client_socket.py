@@ -23,7 +23,7 @@ from websockets.client import ClientProtocol
 from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 
-from polycast.locks import is_mine, others_wait
+from polycast.runtime import is_mine, others_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -16,8 +16,7 @@ from polycast.broker.wire.frames import decode_batch, encode_description, encode
 from polycast.broker.wire.messages import Append, Call, Describe, Want
 from polycast.config import SystemClock
 from polycast.errors import NotSerialisableError, WouldDeadlockError
-from polycast.locks import InterruptibleFuture, check_free, is_awaited
-from polycast.runtime import runtime_of
+from polycast.runtime import InterruptibleFuture, check_free, is_awaited, runtime_of
 from polycast.stores import Coverage, Draft, LogPage, Run
 
 if TYPE_CHECKING:

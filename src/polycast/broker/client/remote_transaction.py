@@ -18,8 +18,7 @@ from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.frames import encode_result
 from polycast.broker.wire.messages import Done, Step, Work
 from polycast.errors import BadFrameError, BrokerError, StoreClosedError
-from polycast.locks import others_wait
-from polycast.runtime import SYSTEM, Runtime
+from polycast.runtime import SYSTEM, Runtime, others_wait
 from polycast.stores.claims import ClaimRequest, SettleRequest, StoredProcedure
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from polycast.contexts.run.member import PendingMembers
 from polycast.contexts.run.statistics import EventCounts
 from polycast.errors import BadContextError, ContextRefusedError, NotTranslatedError
 from polycast.errors.failures import FAILURES
-from polycast.forks import shared_lock
 from polycast.plain_text import log_of
+from polycast.runtime import shared_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,8 +15,8 @@ from polycast.contexts.resolve.resolution import FEW_PATHS, Resolver, TooManyPat
 from polycast.contexts.run.depth import check_depth
 from polycast.errors import BadResultError
 from polycast.events.isolation import copied
-from polycast.forks import shared_lock
 from polycast.metrics import Trials
+from polycast.runtime import shared_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

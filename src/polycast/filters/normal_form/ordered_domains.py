@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from polycast.filters.tree.constants import SCALARS
-from polycast.forks import shared_lock
+from polycast.runtime import shared_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -16,8 +16,7 @@ from polycast.errors import (
     StoreError,
     StoreFailedError,
 )
-from polycast.forks import Home
-from polycast.runtime import SYSTEM, Runtime
+from polycast.runtime import SYSTEM, Home, Runtime
 from polycast.stores.sqlite.open_files import check_own, identity_of
 from polycast.stores.sqlite.schema import BUSY_SECONDS
 

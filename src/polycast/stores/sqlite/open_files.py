@@ -19,8 +19,7 @@ from weakref import WeakKeyDictionary
 import apsw
 
 from polycast.errors import ForkedError, StoreReplacedError
-from polycast.forks import in_child
-from polycast.locks import note
+from polycast.runtime import in_child, note
 from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.write_ahead_log import WriteAheadLog
 

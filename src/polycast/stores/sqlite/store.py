@@ -12,8 +12,7 @@ import apsw
 
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlockError
-from polycast.locks import check_free, is_awaited
-from polycast.runtime import runtime_of
+from polycast.runtime import check_free, is_awaited, runtime_of
 from polycast.stores.local import bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import (
     Readers,

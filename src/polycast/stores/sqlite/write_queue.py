@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.events import encode_record, record_encoder, rooted_encoder
-from polycast.locks import InterruptibleFuture
+from polycast.runtime import InterruptibleFuture
 from polycast.stores.values import Run
 
 if TYPE_CHECKING:

@@ -16,9 +16,7 @@ from polycast.errors import (
     StoreFailedError,
     StoreReplacedError,
 )
-from polycast.forks import Home
-from polycast.locks import others_wait
-from polycast.runtime import SYSTEM, Runtime
+from polycast.runtime import SYSTEM, Home, Runtime, others_wait
 from polycast.stores.sqlite.appender import Appender
 from polycast.stores.sqlite.interning import Interner
 from polycast.stores.sqlite.open_files import opened
