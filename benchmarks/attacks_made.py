@@ -14,8 +14,16 @@ from attacks_setting import Attacker, Raw, Row, wanted
 from websockets.exceptions import WebSocketException
 
 from polycast.broker.wire.calls import CALLS, READ, STEPS
-from polycast.broker.wire.frames import encode, encode_description
-from polycast.broker.wire.messages import Call, Credit, Describe, Step, Want, Work
+from polycast.broker.wire.protocol import (
+    Call,
+    Credit,
+    Describe,
+    Step,
+    Want,
+    Work,
+    encode,
+    encode_description,
+)
 from polycast.typesystem import describe
 
 Attack = Callable[[Attacker], Awaitable[None]]

@@ -27,8 +27,7 @@ from polycast.broker.server.access import load_tokens, new_token
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.calls import STEPS
-from polycast.broker.wire.frames import decode_from_broker, encode, encode_description, frames
-from polycast.broker.wire.messages import (
+from polycast.broker.wire.protocol import (
     PATH,
     PROTOCOL,
     Append,
@@ -38,6 +37,10 @@ from polycast.broker.wire.messages import (
     Step,
     Want,
     Work,
+    decode_from_broker,
+    encode,
+    encode_description,
+    frames,
 )
 from polycast.events import JSON, Identity
 from polycast.matching import Definition

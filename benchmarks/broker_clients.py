@@ -17,9 +17,8 @@ import msgspec
 from broker_setting import ALL, Announcement, Offer, Tally, announcements, offer
 
 import polycast as pc
-from polycast.broker.client.inbound_stream import PARTS
-from polycast.broker.wire.frames import decode_from_broker, encode, frames
-from polycast.broker.wire.messages import (
+from polycast.broker.client.remote_store import PARTS
+from polycast.broker.wire.protocol import (
     PATH,
     PROTOCOL,
     Credit,
@@ -28,6 +27,9 @@ from polycast.broker.wire.messages import (
     Hello,
     Limits,
     Want,
+    decode_from_broker,
+    encode,
+    frames,
 )
 from polycast.config import LEVELS
 from polycast.matching import Interest, selector_for, wanted_from_afar

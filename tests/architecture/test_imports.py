@@ -235,7 +235,7 @@ PLANTED_BAD = [
     ("polycast.events.codec", "import polycast as pc", "polycast itself"),
     ("polycast.events.codec", "from .. import Bus", "polycast itself"),
     (
-        "polycast.broker.wire.frames",
+        "polycast.broker.wire.protocol",
         "from polycast.broker.client import x",
         "is below broker.client",
     ),
@@ -255,7 +255,7 @@ PLANTED_BAD = [
     ("polycast.filters.backends.sparkle", "import pyspark", "may import pyspark"),
     ("polycast.bus.local", "importlib.import_module('pyspark')", "may import pyspark"),
     (
-        "polycast.broker.wire.frames",
+        "polycast.broker.wire.protocol",
         "import starlette.routing",
         "only broker.server may import starlette",
     ),

@@ -19,7 +19,7 @@ import pytest
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.broker.wire.messages import Credit
+from polycast.broker.wire.protocol import Credit
 from polycast.runtime import InterruptibleEvent, InterruptibleFuture
 
 PROGRAM = Path(__file__).with_name("interrupted_program.py")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from polycast.broker.wire.messages import Limits
+from polycast.broker.wire.protocol import Limits
 from polycast.cli import main
 from polycast.delivery.replay import MOST
 

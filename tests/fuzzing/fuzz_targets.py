@@ -22,7 +22,7 @@ import msgspec
 import polycast as pc
 from polycast.broker.server.tokenfile import read_tokens
 from polycast.broker.wire.calls import CALLS, ERRANDS, STEPS
-from polycast.broker.wire.frames import (
+from polycast.broker.wire.protocol import (
     decode_batch,
     decode_from_broker,
     decode_from_client,

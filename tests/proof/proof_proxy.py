@@ -20,7 +20,7 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from polycast.broker.wire.messages import PATH
+from polycast.broker.wire.protocol import PATH
 
 __all__ = ["Proxy", "Relay"]
 

@@ -14,7 +14,7 @@ from proof_workers import peak_memory
 
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.broker.wire.messages import Limits
+from polycast.broker.wire.protocol import Limits
 
 __all__ = ["BrokerJob"]
 

@@ -21,7 +21,7 @@ import pytest
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.origins import Admission
 from polycast.broker.server.run import Serving
-from polycast.broker.wire.messages import PATH
+from polycast.broker.wire.protocol import PATH
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AT_LENGTH = pytest.mark.skipif(

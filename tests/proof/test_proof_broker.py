@@ -27,8 +27,7 @@ from websockets.frames import Frame, Opcode
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.broker.wire.frames import encode, frames
-from polycast.broker.wire.messages import (
+from polycast.broker.wire.protocol import (
     PATH,
     PROTOCOL,
     Call,
@@ -37,6 +36,8 @@ from polycast.broker.wire.messages import (
     Hello,
     Limits,
     Want,
+    encode,
+    frames,
 )
 from polycast.matching import Definition
 from polycast.matching.interest import SelectedType

@@ -33,7 +33,7 @@ from polycast.broker.server.application import application
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.maintenance import BEAT
 from polycast.broker.server.origins import Admission, HostPolicy
-from polycast.broker.wire.messages import PATH, Limits
+from polycast.broker.wire.protocol import PATH, Limits
 from polycast.bus import exit_hook
 from polycast.delivery.settlement import _tokens
 from polycast.errors import PolycastError

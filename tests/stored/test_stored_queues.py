@@ -12,7 +12,7 @@ from stored_events import BigSale, Sale, numbers, sales
 from stored_player import Player
 
 import polycast as pc
-from polycast.log_reader import backlog_reader, log_pages, log_reader
+from polycast.log_reader import log_reader, routed_reader
 from polycast.testing import Recorder
 
 Eventually = Callable[[Callable[[], object]], None]
@@ -280,7 +280,7 @@ def read(shop: pc.Bus, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     watch("read")
     watch("news")
-    for module in (backlog_reader, log_pages, log_reader):
+    for module in (log_reader, routed_reader):
         monkeypatch.setattr(module, "PAGE_BYTES", FEW)
     return sizes
 

@@ -14,7 +14,7 @@ from stored_events import AlsoRegistered, BigSale, Refund, Registered, Sale, big
 
 import polycast as pc
 from polycast.broker.client.remote_transaction import TransactionRunner
-from polycast.broker.wire.messages import Done, Step
+from polycast.broker.wire.protocol import Done, Step
 from polycast.testing import ManualClock, Recorder
 
 Eventually = Callable[[Callable[[], object]], None]

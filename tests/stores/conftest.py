@@ -10,8 +10,8 @@ import pytest
 from reference_store import ReferenceStore
 from store_drafts import MakeDrafts, make_drafts
 
-from polycast.broker.client.address import addresses_of
 from polycast.broker.client.client_connection import ConnectionOptions
+from polycast.broker.client.dialer import addresses_of
 from polycast.broker.client.remote_store import RemoteStore
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving

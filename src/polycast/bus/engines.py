@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from polycast.broker.client.address import addresses_of, is_remote
+from polycast.broker.client.dialer import addresses_of, is_remote
 from polycast.bus.bus_contexts import BusContexts, StoredContexts
 from polycast.bus.publisher import Publishing, StoredPublishing
 from polycast.bus.stored_dead_letters import StoredLetters

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from polycast.broker.client.address import addresses_of, is_remote
+from polycast.broker.client.dialer import addresses_of, is_remote
 from polycast.bus.bus import Bus
 from polycast.errors import BadOptionError, NotAvailableError
 from polycast.stores.doctor import open_readonly

@@ -2,24 +2,213 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import STORE_FAILURES
-from polycast.log_reader.backlog_reader import BacklogReader
-from polycast.log_reader.event_selection import EventSelection
-from polycast.log_reader.log_pages import PAGE_BYTES, PAGE_RECORDS
-from polycast.log_reader.remote_interests import RemoteInterests
-from polycast.log_reader.routed_reader import RoutedReader
+from polycast.log_reader.routed_reader import PAGE_BYTES, PAGE_RECORDS, RoutedReader
+from polycast.matching import wanted_from_afar
 from polycast.plain_text import log_of
 from polycast.stores import LogPage
+from polycast.stores.values import NOT_KNOWN, PushedFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from polycast.delivery import Mailbox
+    from polycast.matching import Selector
     from polycast.routing import RecordRouter
-    from polycast.stores import Store, StoredRoute
+    from polycast.stores import Entry, Store, Stored, StoredRoute
+
+
+class _Registered(NamedTuple):
+    key: str
+    start: int
+
+
+class RemoteInterests:
+    """Tells a store that selects what each mailbox wants; other stores need not know."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._registered: dict[Mailbox, _Registered] = {}
+        self._numbers = itertools.count(1)
+
+    def tell(self, mailbox: Mailbox) -> None:
+        """Tell the store what a mailbox wants; it selects by that from some position on."""
+        if self._store.is_remote:
+            # A name may be attached to again before the one before has left.
+            key = self.key(mailbox) or f"{mailbox.name}#{next(self._numbers)}"
+            definitions = [wanted_from_afar(interest).encoded() for interest in mailbox.interests()]
+            self._registered[mailbox] = _Registered(key, self._store.want(key, definitions).start)
+
+    def withdraw(self, mailbox: Mailbox) -> None:
+        """Tell the store that a mailbox wants nothing more."""
+        registered = self._registered.pop(mailbox, None)
+        if registered is not None:
+            self._store.want(registered.key, ())
+
+    def key(self, mailbox: Mailbox) -> str | None:
+        """Return the key by which the store knows what a mailbox wants."""
+        registered = self._registered.get(mailbox)
+        return None if registered is None else registered.key
+
+    def start(self, mailbox: Mailbox) -> int:
+        """Return the position from which on a mailbox is sent what is new."""
+        registered = self._registered.get(mailbox)
+        return 0 if registered is None else registered.start
+
+    def pushed_filter(self, mailbox: Mailbox, number: int) -> PushedFilter | None:
+        """Return the part of one of its filters that the store asks before it sends an event."""
+        key = self.key(mailbox)
+        if key is None:
+            return None
+        pushed: list[PushedFilter] = []
+        if self._store.is_up:  # else the question would wait
+            with suppress(*STORE_FAILURES):
+                pushed = self._store.asked(key)
+        return pushed[number] if number < len(pushed) else NOT_KNOWN
+
+
+Wanted = list[tuple["Entry", object]]
+"""Events that a mailbox wants, each with the verdict of its filter."""
+
+
+class EventSelection:
+    """Asks the plan of a bus about the records of a log."""
+
+    def __init__(self, store: Store, router: RecordRouter) -> None:
+        self._store, self._router = store, router
+        self._types: dict[Mailbox, tuple[object, list[int] | None]] = {}
+
+    def wanted(self, mailbox: Mailbox, records: Iterable[Stored], *, again: bool = False) -> Wanted:
+        """Return the events of some records that a mailbox wants, with the filter's verdicts."""
+        return self._router.wanted(mailbox, records, again=again)
+
+    def types(self, mailbox: Mailbox) -> list[int] | None:
+        """Return the numbers of the types that a mailbox can want; None if those are all."""
+        types = self._store.types()
+        selectors = [interest.selector for interest in mailbox.interests()]
+        before, numbers = self._types.get(mailbox, (None, None))
+        context, version = mailbox.interest.context, self._router.dispatcher.version
+        now = (len(types), selectors, None if context is None else version)
+        if before != now:
+            possible = [
+                number
+                for number, event_type in types.items()
+                if self._covers(selectors, self._router.class_named(event_type), context)
+            ]
+            numbers = None if len(possible) == len(types) else possible
+            self._types[mailbox] = now, numbers
+        return numbers
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """Forget which types a mailbox can want."""
+        self._types.pop(mailbox, None)
+
+    def _covers(self, selectors: list[Selector[Any]], cls: type, context: str | None) -> bool:
+        """Whether a class, or what it is in a context if it is one of the root, is selected."""
+        there = self._router.dispatcher.plan.translation.becomes(cls, None, context)
+        return any(
+            selector.covers_class(cls) or (there is not None and selector.covers_class(there))
+            for selector in selectors
+        )
+
+
+class BacklogReader:
+    """Gives mailboxes that are behind a page each in turn, until they have caught up."""
+
+    def __init__(
+        self,
+        store: Store,
+        router: RecordRouter,
+        selection: EventSelection,
+        interests: RemoteInterests,
+        routed: RoutedReader,
+        *,
+        look: Callable[[], None],
+    ) -> None:
+        self._store, self._router, self._selection = store, router, selection
+        self._interests, self._routed, self._look = interests, routed, look
+        self._lock = router.dispatcher.runtime.rlock()
+        self.lagging: dict[Mailbox, None] = {}
+
+    def add(self, mailbox: Mailbox) -> None:
+        """Read for a mailbox that has room for what it is behind."""
+        with self._lock:
+            self.lagging[mailbox] = None
+
+    # -- in the thread of the log reader -----------------------------------------------------------
+
+    def read(self) -> bool:
+        """Read a page for one mailbox; return whether there may be more."""
+        with self._lock:
+            mailbox = next(iter(self.lagging), None)
+            if mailbox is None:
+                return False
+            del self.lagging[mailbox]
+        start, route = mailbox.queue.behind, mailbox.route
+        room = min(mailbox.queue.room(), PAGE_RECORDS)
+        if start is None or mailbox.ended is not None:
+            self._selection.forget(mailbox)
+        elif room > 0:
+            try:
+                wanted, upto = self._page(mailbox, start, room)
+            except STORE_FAILURES:
+                self.add(mailbox)
+                raise
+            if mailbox.route is route:  # else what was read may be for another line
+                mailbox.state.catch_up(wanted, upto, self._live(mailbox))
+                mailbox.wake()
+            if mailbox.queue.behind is None:
+                self._selection.forget(mailbox)
+            elif mailbox.queue.room() > 0:
+                self.add(mailbox)
+        with self._lock:
+            return bool(self.lagging)
+
+    def _live(self, mailbox: Mailbox) -> int:
+        """From here on a mailbox is brought what is new; what is before its route it reads."""
+        if mailbox.route is None:
+            return max(self._router.routed, self._interests.start(mailbox))
+        return max(self._routed.front, mailbox.route.start)
+
+    def _page(self, mailbox: Mailbox, start: int, room: int) -> tuple[Wanted, int]:
+        """What a mailbox wants from its place on, and up to where that was looked for."""
+        route, until = mailbox.route, self._live(mailbox)
+        if route is not None and start >= until:
+            return [], start
+        if route is not None and start >= route.start:
+            routed_range = self._routed.range_at(start)
+            if routed_range is not None and routed_range.recipients is not None:
+                records, upto, unsure = self._routed.read_behind(
+                    routed_range, route.number, start, room
+                )
+                return self._seen(mailbox, records, unsure=unsure), upto
+            until = until if routed_range is None else min(until, routed_range.high)
+        elif route is not None:
+            until = route.start
+        page = self._store.read(
+            start,
+            limit=room,
+            until=until,
+            types=self._selection.types(mailbox),
+            wanted_by=self._interests.key(mailbox),
+            size=PAGE_BYTES,
+        )
+        self._look()
+        return self._selection.wanted(mailbox, page.entries), page.upto
+
+    def _seen(self, mailbox: Mailbox, records: list[Any], *, unsure: bool) -> Wanted:
+        """The events of records that are routed to a mailbox, as its context sees them."""
+        if unsure:
+            return self._selection.wanted(mailbox, records)
+        context = mailbox.interest.context
+        seen = (self._router.entry_in(stored, context) for stored in records)
+        return [(entry, True) for entry in seen if entry is not None]
+
 
 AGAIN = 1.0  # seconds after which a read that failed is tried again
 _log = log_of("polycast")

@@ -2,20 +2,141 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile, islice
+from bisect import bisect_left
+from collections import OrderedDict
+from functools import cached_property
+from itertools import dropwhile, islice, pairwise
 from typing import TYPE_CHECKING
 
-from polycast.log_reader.log_pages import PAGE_RECORDS, records_at
-from polycast.log_reader.routed_ranges import RoutedRanges
+from polycast.errors import NotDecodableError
+from polycast.errors.failures import STORE_FAILURES
+from polycast.plain_text import log_of
+from polycast.routing.recipients import decode_recipients
+from polycast.stores import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.delivery import Mailbox
-    from polycast.log_reader.routed_ranges import RoutedRange
     from polycast.routing import RecordRouter
     from polycast.routing.recipients import Recipients
     from polycast.stores import Store, Stored
+
+
+PAGE_RECORDS = 500
+PAGE_BYTES = 2_000_000  # about
+GAP = 16  # reading past so few records costs less than reading anew behind them
+
+
+def records_at(store: Store, positions: list[int]) -> tuple[list[Stored], int | None]:
+    """Read the records at some positions, and a few others between them.
+
+    Also return the position of the first that is missing: it is damaged, or the page was full.
+    """
+    records: list[Stored] = []
+    room = PAGE_BYTES
+    for first, last in _runs(positions):
+        if room <= 0:
+            return records, first
+        try:
+            page = store.read(first, limit=last - first + 1, until=last + 1, size=room)
+        except STORE_FAILURES:
+            if not records:
+                raise
+            return records, first
+        records += page.entries
+        room -= sum(len(stored.record.payload) for stored in page.entries)
+        if page.upto <= last:
+            return records, page.upto
+    return records, None
+
+
+def _runs(positions: list[int]) -> Iterator[tuple[int, int]]:
+    """The first and last of each run of positions with small gaps."""
+    if not positions:
+        return
+    first = positions[0]
+    for position, following in pairwise(positions):
+        if following - position > GAP or following - first >= PAGE_RECORDS:
+            yield first, position
+            first = following
+    yield first, positions[-1]
+
+
+TOGETHER = 8  # ranges read at a time
+MOST, LARGEST = 1_000, 2_000_000  # how many are remembered, and how many bytes of them
+_log = log_of("polycast")
+
+
+class RoutedRange:
+    """One stretch of the log with its recipients; or one for which none are kept any more."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self._stretch = stretch
+        self.low, self.high, self.size = stretch.low, stretch.high, len(stretch.takers)
+
+    @cached_property
+    def recipients(self) -> Recipients | None:
+        """Who takes what; None if that is not known here, so that each has to ask for itself."""
+        if not self.size:
+            return None
+        try:
+            return decode_recipients(self.low, self._stretch.takers)
+        except NotDecodableError as error:
+            _log.error("the stretch from %d to %d is matched here: %s", self.low, self.high, error)
+            return None
+
+    @cached_property
+    def _by_route(self) -> dict[int, list[int]]:
+        return {} if self.recipients is None else self.recipients.by_route()
+
+    def taken(self, route: int, start: int, limit: int) -> tuple[list[int], int]:
+        """The first positions that a route takes from a position on; up to where they go."""
+        positions = self._by_route.get(route, [])
+        begin = bisect_left(positions, start)
+        taken = positions[begin : begin + limit]
+        return taken, self.high if begin + len(taken) == len(positions) else taken[-1] + 1
+
+
+class RoutedRanges:
+    """The ranges of a store, for one thread; some are remembered, as many mailboxes read them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: OrderedDict[int, RoutedRange] = OrderedDict()  # by where it begins
+        self._size = 0
+
+    def known(self, position: int) -> RoutedRange | None:
+        """Return the range that a position is in, if it is remembered."""
+        known = self._known.get(position)
+        if known is None:  # mostly somebody goes on where another range ended
+            known = next((r for r in self._known.values() if r.low <= position < r.high), None)
+        if known is not None:
+            self._known.move_to_end(known.low)
+        return known
+
+    def load(self, position: int) -> RoutedRange | None:
+        """Return what the store has for a position; None if that is not routed yet."""
+        with self._store.view() as view:
+            end = view.routed().high
+            stretches = view.stretches(position, limit=TOGETHER) if position < end else []
+        if position >= end:
+            return None
+        ranges = list(map(RoutedRange, stretches))
+        for routed_range in reversed(ranges):  # that which is needed next is forgotten last
+            self._remember(routed_range)
+        if ranges and ranges[0].low <= position:
+            return ranges[0]
+        # Whoever was to have it has passed it, by what the store knew.
+        return RoutedRange(Stretch(position, ranges[0].low if ranges else end, b""))
+
+    def _remember(self, routed_range: RoutedRange) -> None:
+        before = self._known.pop(routed_range.low, None)
+        self._size += routed_range.size - (0 if before is None else before.size)
+        self._known[routed_range.low] = routed_range
+        while len(self._known) > 1 and (len(self._known) > MOST or self._size > LARGEST):
+            self._size -= self._known.popitem(last=False)[1].size
+
 
 SWEEP = 256  # ranges gone through at a time
 

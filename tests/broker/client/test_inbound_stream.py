@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from polycast.broker.client.inbound_stream import InboundStream
-from polycast.broker.wire.messages import Events, Follow, FromClient
+from polycast.broker.client.remote_store import InboundStream
+from polycast.broker.wire.protocol import Events, Follow, FromClient
 
 
 def told(stream: int, commits: int) -> Events:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from polycast.broker.client.inbound_stream import PARTS, InboundStream
-from polycast.broker.wire.frames import encode_records
-from polycast.broker.wire.messages import Credit, Events, FromClient
+from polycast.broker.client.remote_store import PARTS, InboundStream
+from polycast.broker.wire.protocol import Credit, Events, FromClient, encode_records
 from polycast.events import Identity, Record
 from polycast.stores import Stored
 

@@ -13,14 +13,23 @@ from typing import Any
 
 import pytest
 
-from polycast.broker.client.address import addresses_of
 from polycast.broker.client.client_connection import (
     BrokerConnection,
     ConnectionHandlers,
     ConnectionOptions,
 )
-from polycast.broker.wire.frames import encode, frames
-from polycast.broker.wire.messages import PROTOCOL, Answer, Append, Call, Limits, Refused, Welcome
+from polycast.broker.client.dialer import addresses_of
+from polycast.broker.wire.protocol import (
+    PROTOCOL,
+    Answer,
+    Append,
+    Call,
+    Limits,
+    Refused,
+    Welcome,
+    encode,
+    frames,
+)
 from polycast.config import SystemClock
 from polycast.events import Identity
 from polycast.stores import Run

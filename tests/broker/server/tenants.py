@@ -19,7 +19,7 @@ from polycast.broker.server.ownership import (
     set_subscription_owner,
 )
 from polycast.broker.server.remote_transactions import WorkScope, take
-from polycast.broker.wire.messages import Step
+from polycast.broker.wire.protocol import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import Identity, Root, encode_record
 from polycast.matching.interest import Definition, SelectedType

@@ -23,8 +23,16 @@ from polycast.broker.server.flow_control import EvictingPool
 from polycast.broker.server.limits import ServerLimits
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.calls import READ
-from polycast.broker.wire.frames import encode, frames
-from polycast.broker.wire.messages import PATH, PROTOCOL, Append, Call, Hello, Limits
+from polycast.broker.wire.protocol import (
+    PATH,
+    PROTOCOL,
+    Append,
+    Call,
+    Hello,
+    Limits,
+    encode,
+    frames,
+)
 from polycast.events import Identity
 from polycast.routing import StorePublisher
 from polycast.routing.submissions import SubmissionQueue

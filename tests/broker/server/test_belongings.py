@@ -28,8 +28,16 @@ from polycast.broker.server.ownership import (
 )
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.calls import STEPS
-from polycast.broker.wire.frames import decode_from_broker, encode, frames
-from polycast.broker.wire.messages import PROTOCOL, Done, Hello, Step, Work
+from polycast.broker.wire.protocol import (
+    PROTOCOL,
+    Done,
+    Hello,
+    Step,
+    Work,
+    decode_from_broker,
+    encode,
+    frames,
+)
 from polycast.delivery.replay import REPLAYED
 from polycast.events import Identity, Record, encode_record
 from polycast.matching import Definition

@@ -20,8 +20,18 @@ from websockets.sync.client import connect
 
 import polycast as pc
 from polycast.broker.server.run import Serving
-from polycast.broker.wire.frames import decode_from_broker, encode, frames
-from polycast.broker.wire.messages import PATH, PROTOCOL, Call, Hello, Limits, Refused, Welcome
+from polycast.broker.wire.protocol import (
+    PATH,
+    PROTOCOL,
+    Call,
+    Hello,
+    Limits,
+    Refused,
+    Welcome,
+    decode_from_broker,
+    encode,
+    frames,
+)
 from polycast.matching import Definition
 from polycast.stores.claims import SettleRequest, StoredProcedure
 from polycast.testing import Recorder

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from polycast.broker.client.address import addresses_of
 from polycast.broker.client.client_connection import ConnectionOptions
+from polycast.broker.client.dialer import addresses_of
 from polycast.broker.client.remote_store import RemoteStore
 from polycast.broker.server.limits import Quota
 from polycast.broker.server.maintenance import FORGOTTEN, Maintenance

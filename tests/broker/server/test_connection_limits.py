@@ -23,7 +23,7 @@ from polycast.broker.server.connection_limits import ConnectionLimits, address_g
 from polycast.broker.server.limits import ServerLimits
 from polycast.broker.server.log_rate_limit import LogRateFilter
 from polycast.broker.server.run import Serving
-from polycast.broker.wire.messages import PATH
+from polycast.broker.wire.protocol import PATH
 
 Eventually = Callable[[Callable[[], object]], None]
 UPGRADE = (

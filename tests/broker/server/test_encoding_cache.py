@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polycast.broker.server.encoding_cache import RoutedBatch
-from polycast.broker.wire.frames import decode_records
-from polycast.broker.wire.messages import Events
+from polycast.broker.wire.protocol import Events, decode_records
 from polycast.events import Identity, Record
 from polycast.stores import Stored
 

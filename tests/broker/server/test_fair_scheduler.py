@@ -14,7 +14,7 @@ from polycast.broker.server.broker import Broker
 from polycast.broker.server.fair_scheduler import LONGEST, SHORT, CpuTimer, FairScheduler
 from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.calls import CALLS, STEPS
-from polycast.broker.wire.messages import Answer, Call, Step
+from polycast.broker.wire.protocol import Answer, Call, Step
 from polycast.errors import LimitReachedError
 
 EVIL = Principal("evil", Rights.of(subscribe=["evil.*"]), owner="evil")

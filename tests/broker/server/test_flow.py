@@ -19,8 +19,7 @@ from polycast.broker.server.flow_control import ByteBudget
 from polycast.broker.server.grants import Rights
 from polycast.broker.server.limits import ServerLimits
 from polycast.broker.wire.calls import READ, STEPS
-from polycast.broker.wire.frames import decode_from_broker, encode, frames
-from polycast.broker.wire.messages import (
+from polycast.broker.wire.protocol import (
     PROTOCOL,
     Answer,
     Append,
@@ -31,6 +30,9 @@ from polycast.broker.wire.messages import (
     Refused,
     Step,
     Work,
+    decode_from_broker,
+    encode,
+    frames,
 )
 from polycast.events import Identity
 from polycast.stores import Run

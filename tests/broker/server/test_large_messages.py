@@ -16,8 +16,16 @@ from polycast.broker.server.broker import Broker
 from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.request_limits import PART, parts_of
 from polycast.broker.server.type_catalog import LARGEST, MOST
-from polycast.broker.wire.frames import decode_message, encode, encode_description
-from polycast.broker.wire.messages import Answer, Describe, Refused, Want, Wanted
+from polycast.broker.wire.protocol import (
+    Answer,
+    Describe,
+    Refused,
+    Want,
+    Wanted,
+    decode_message,
+    encode,
+    encode_description,
+)
 from polycast.matching import Definition
 from polycast.matching.interest import SelectedType
 from polycast.typesystem import describe

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.broker.client.address import addresses_of
 from polycast.broker.client.client_connection import ConnectionOptions
+from polycast.broker.client.dialer import addresses_of
 from polycast.broker.server.application import application
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.connection_limits import FailedLogins

@@ -12,7 +12,7 @@ import trustme
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.origins import Admission, HostPolicy, host_of, origin_of
 from polycast.broker.server.run import Serving
-from polycast.broker.wire.messages import PATH
+from polycast.broker.wire.protocol import PATH
 from polycast.broker.wire.security import certified_names, tls_server_context
 from polycast.errors import BadOptionError, BrokerRefusedError
 

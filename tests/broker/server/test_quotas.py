@@ -30,8 +30,7 @@ from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.server.run import Serving
 from polycast.broker.server.usage import DAY, Usage, size_of_run
 from polycast.broker.wire.calls import STEPS
-from polycast.broker.wire.frames import encode, frames
-from polycast.broker.wire.messages import PROTOCOL, Hello, Step
+from polycast.broker.wire.protocol import PROTOCOL, Hello, Step, encode, frames
 from polycast.errors import LimitReachedError
 from polycast.stores import Advert, Run, Transaction
 from polycast.stores import OpenBus as OpenedBus

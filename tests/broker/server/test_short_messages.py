@@ -14,7 +14,7 @@ from polycast.broker.server.broker import Broker
 from polycast.broker.server.limits import Quota, ServerLimits
 from polycast.broker.server.request_limits import check_topic_text
 from polycast.broker.server.usage import Usage, size_of_run
-from polycast.broker.wire.messages import Answer, Append, Limits, Refused
+from polycast.broker.wire.protocol import Answer, Append, Limits, Refused
 from polycast.errors import LimitReachedError
 from polycast.events import Identity, Root
 from polycast.matching import Definition

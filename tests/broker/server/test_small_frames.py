@@ -11,8 +11,18 @@ from websockets.sync.client import ClientConnection, connect
 import polycast as pc
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.calls import CALLS
-from polycast.broker.wire.frames import decode_from_broker, encode, frames
-from polycast.broker.wire.messages import PATH, PROTOCOL, Answer, Call, Hello, Want, Wanted
+from polycast.broker.wire.protocol import (
+    PATH,
+    PROTOCOL,
+    Answer,
+    Call,
+    Hello,
+    Want,
+    Wanted,
+    decode_from_broker,
+    encode,
+    frames,
+)
 
 MANY = 30_000
 WAIT = 20.0

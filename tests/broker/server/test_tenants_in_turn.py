@@ -18,7 +18,7 @@ from polycast.broker.server.authorized_request import anybody
 from polycast.broker.server.ownership import PUBLISHER, SUBSCRIPTION
 from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
-from polycast.broker.wire.messages import Step
+from polycast.broker.wire.protocol import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import encode_record
 from polycast.routing.translation import letter_name

@@ -18,17 +18,8 @@ from wire_strategies import VERBS, arguments_of, values_of
 from wire_talks import Talks, framed
 
 from polycast.broker.wire.calls import CALLS, ERRANDS, STEPS, RemoteMethod
-from polycast.broker.wire.frames import (
+from polycast.broker.wire.protocol import (
     MOST,
-    decode_batch,
-    decode_from_broker,
-    decode_from_client,
-    decode_records,
-    encode,
-    encode_description,
-    frames,
-)
-from polycast.broker.wire.messages import (
     Append,
     Call,
     Describe,
@@ -39,6 +30,13 @@ from polycast.broker.wire.messages import (
     Step,
     Want,
     Work,
+    decode_batch,
+    decode_from_broker,
+    decode_from_client,
+    decode_records,
+    encode,
+    encode_description,
+    frames,
 )
 from polycast.errors import BadFrameError
 from polycast.events import Identity

@@ -10,7 +10,7 @@ from wire_talks import Talks, framed
 
 from polycast.broker.client.remote_transaction import TransactionRunner
 from polycast.broker.wire.calls import STEPS
-from polycast.broker.wire.messages import (
+from polycast.broker.wire.protocol import (
     Done,
     Events,
     Follow,

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from wire_strategies import VERBS, arguments_of, values_of
 
 from polycast.broker.wire.calls import LOG, RemoteMethod
-from polycast.broker.wire.frames import (
+from polycast.broker.wire.protocol import (
     MOST,
+    FromBroker,
+    FromClient,
     decode_batch,
     decode_from_broker,
     decode_from_client,
@@ -23,7 +25,6 @@ from polycast.broker.wire.frames import (
     encode_result,
     frames,
 )
-from polycast.broker.wire.messages import FromBroker, FromClient
 from polycast.errors import NotSerialisableError
 from polycast.events import Record, encode_record
 from polycast.stores import LogPage, Stored

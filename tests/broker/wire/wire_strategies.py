@@ -12,7 +12,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from polycast.broker.wire.calls import CALLS, ERRANDS, STEPS, RemoteMethod
-from polycast.broker.wire.frames import encode_description
+from polycast.broker.wire.protocol import encode_description
 from polycast.typesystem import Description
 
 __all__ = ["VERBS", "arguments_of", "values_of"]

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from polycast.broker.server.access import ANYBODY
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.client_session import ClientSession, SessionEnd
-from polycast.broker.wire.frames import decode_from_broker, encode, frames
-from polycast.broker.wire.messages import (
+from polycast.broker.wire.protocol import (
     PROTOCOL,
     Call,
     FromBroker,
@@ -18,6 +17,9 @@ from polycast.broker.wire.messages import (
     Hello,
     Limits,
     Work,
+    decode_from_broker,
+    encode,
+    frames,
 )
 
 __all__ = ["Talks", "framed"]

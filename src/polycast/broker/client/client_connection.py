@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.client.dialer import Dialer, reason_of
-from polycast.broker.wire.frames import decode_from_broker, encode, frames
-from polycast.broker.wire.messages import (
+from polycast.broker.wire.protocol import (
+    OF_OWNER,
     PROTOCOL,
     Answer,
     Done,
@@ -25,8 +25,11 @@ from polycast.broker.wire.messages import (
     Refused,
     Wanted,
     Welcome,
+    decode_from_broker,
+    encode,
+    error_of,
+    frames,
 )
-from polycast.broker.wire.refusals import OF_OWNER, error_of
 from polycast.errors import (
     AccessDeniedError,
     BadFrameError,
@@ -46,9 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from concurrent.futures import Future
 
-    from polycast.broker.client.address import Address
     from polycast.broker.client.client_socket import ClientSocket
-    from polycast.broker.wire.messages import FromBroker, FromClient
+    from polycast.broker.client.dialer import Address
+    from polycast.broker.wire.protocol import FromBroker, FromClient
     from polycast.config import Clock
 
 

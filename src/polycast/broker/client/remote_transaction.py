@@ -15,8 +15,7 @@ from queue import Empty
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
-from polycast.broker.wire.frames import encode_result
-from polycast.broker.wire.messages import Done, Step, Work
+from polycast.broker.wire.protocol import Done, Step, Work, encode_result
 from polycast.errors import BadFrameError, BrokerError, StoreClosedError
 from polycast.runtime import SYSTEM, Runtime, others_wait
 from polycast.stores.claims import ClaimRequest, SettleRequest, StoredProcedure

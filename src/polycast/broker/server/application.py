@@ -17,7 +17,7 @@ from polycast.broker.server.listen_address import is_loopback
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.prometheus import metrics_text
 from polycast.broker.server.websocket import CLOSING, WRITE_NOW, pieces_of
-from polycast.broker.wire.messages import PATH
+from polycast.broker.wire.protocol import PATH
 from polycast.errors import AccessDeniedError
 
 if TYPE_CHECKING:

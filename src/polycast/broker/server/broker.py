@@ -23,8 +23,7 @@ from polycast.broker.server.ownership import PublisherOwners, migrate_owners
 from polycast.broker.server.type_catalog import TypeCatalog
 from polycast.broker.server.usage import Usage
 from polycast.broker.wire.calls import LOG, NOTICES, READS
-from polycast.broker.wire.frames import encode, encode_result
-from polycast.broker.wire.messages import Limits
+from polycast.broker.wire.protocol import Limits, encode, encode_result
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, PolycastError, StoreError
 from polycast.runtime import runtime_of

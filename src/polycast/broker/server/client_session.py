@@ -11,9 +11,16 @@ from polycast.broker.server.flow_control import Backpressure
 from polycast.broker.server.outbox import GONE, EventStream, Outbox
 from polycast.broker.server.request_handler import RequestHandler
 from polycast.broker.server.usage import ConnectionUsage
-from polycast.broker.wire.frames import decode_message, encode, messages_in
-from polycast.broker.wire.messages import PROTOCOL, FromBroker, Hello, Welcome
-from polycast.broker.wire.refusals import refused
+from polycast.broker.wire.protocol import (
+    PROTOCOL,
+    FromBroker,
+    Hello,
+    Welcome,
+    decode_message,
+    encode,
+    messages_in,
+    refused,
+)
 from polycast.errors import BadFrameError, BrokerRefusedError
 
 if TYPE_CHECKING:

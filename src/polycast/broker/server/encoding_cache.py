@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polycast.broker.wire.frames import encode
+from polycast.broker.wire.protocol import encode
 from polycast.events import encode_record
 
 if TYPE_CHECKING:

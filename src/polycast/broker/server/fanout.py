@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from polycast.broker.server.client_plan import TURN, ClientPlan
-from polycast.broker.wire.messages import Events, Wanted
+from polycast.broker.wire.protocol import Events, Wanted
 from polycast.stores import LogPage
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
             """End it, which frees its memory."""
 
     from polycast.broker.server.outbox import Outbox
-    from polycast.broker.wire.messages import Limits
+    from polycast.broker.wire.protocol import Limits
 
 
 class ByteBudget:

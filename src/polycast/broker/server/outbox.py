@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from polycast.broker.wire.frames import frames
+from polycast.broker.wire.protocol import frames
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from polycast.broker.server.client_session import ClientSession
     from polycast.broker.server.flow_control import ByteBudget
-    from polycast.broker.wire.messages import Events, Follow
+    from polycast.broker.wire.protocol import Events, Follow
     from polycast.events import Record
 
 GONE = 1006  # the close code of a connection that the client has dropped

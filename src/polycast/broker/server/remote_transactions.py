@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
-from polycast.broker.wire.frames import encode_result
-from polycast.broker.wire.messages import Done
+from polycast.broker.wire.protocol import Done, encode_result
 from polycast.errors import BadFrameError, BrokerRefusedError, LimitReachedError
 from polycast.stores import StoredReply
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polycast.broker.server.authorization import Authorization
-    from polycast.broker.wire.messages import Step, Work
+    from polycast.broker.wire.protocol import Step, Work
     from polycast.stores import Transaction
 
 LETTER, LEAST = 500, 2_000  # bytes that a dead letter and any question count for besides

@@ -18,8 +18,7 @@ from polycast.broker.server.remote_transactions import (
 from polycast.broker.server.request_limits import OVERHEAD, AppendLimits, check_definitions
 from polycast.broker.server.type_catalog import PrivateDescriptions, read_descriptions
 from polycast.broker.wire.calls import ASKED, CALLS, NOTICES, READ
-from polycast.broker.wire.frames import decode_message, encode, encode_batch, encode_result
-from polycast.broker.wire.messages import (
+from polycast.broker.wire.protocol import (
     Answer,
     Append,
     Call,
@@ -31,8 +30,12 @@ from polycast.broker.wire.messages import (
     Hello,
     Want,
     Work,
+    decode_message,
+    encode,
+    encode_batch,
+    encode_result,
+    refused,
 )
-from polycast.broker.wire.refusals import refused
 from polycast.errors import BadFrameError, LimitReachedError, StoreClosedError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.event_authorization import EventAuthorization
     from polycast.broker.server.limits import ServerLimits
-    from polycast.broker.wire.messages import Append, Limits
+    from polycast.broker.wire.protocol import Append, Limits
     from polycast.config import Clock
 
 OVERHEAD = 200  # bytes that an event, a step or a description takes besides its contents

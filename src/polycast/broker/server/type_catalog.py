@@ -6,7 +6,7 @@ import threading
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from polycast.broker.wire.frames import decode_description
+from polycast.broker.wire.protocol import decode_description
 from polycast.errors import LimitReachedError
 from polycast.typesystem import Registry, ancestors, describe
 from polycast.typesystem.conformance import structurally_conforms

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.broker.wire.frames import encode
+from polycast.broker.wire.protocol import encode
 from polycast.errors import BadFrameError
 from polycast.events import Identity, Root
 from polycast.stores import claims as claiming
