@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from xpath_grammar import QUICK, events, expressions, usual
 
 import polycast as pc
-from polycast.languages.xpath.costs import MOST, cost
 from polycast.languages.xpath.parser import DEEPEST, LONGEST, parse
+from polycast.languages.xpath.syntax import MOST, cost
 from polycast.languages.xpath.virtual_document import TooCostly
 
 

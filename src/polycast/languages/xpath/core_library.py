@@ -1,11 +1,15 @@
-"""XPath's core library over strings and numbers (XPath 1.0, sections 4.2 to 4.4)."""
+"""XPath's core library (XPath 1.0, section 4): what each function takes, gives and does.
+
+A value is a number, a string, a boolean, or a list of nodes, which are asked for their name and
+their string-value alone.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,8 +43,28 @@ def text_from(value: float) -> str:
     return f"{Decimal(repr(value)):f}".removesuffix(".0")
 
 
+def string_of(value: Any) -> str:
+    """`string()`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return value[0].string() if value else ""
+    return text_from(value)
+
+
+def number_of(value: Any) -> float:
+    """`number()`."""
+    if isinstance(value, bool):
+        return 1.0 if value else 0.0
+    if isinstance(value, float):
+        return value
+    return number_from(string_of(value))
+
+
 def truth_of(value: Any) -> bool:
-    """`boolean()` of a number, a string, a boolean or the nodes of a set."""
+    """`boolean()`."""
     return bool(value) and not (isinstance(value, float) and value != value)
 
 
@@ -87,11 +111,6 @@ ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "div": _divided,
     "mod": _remainder,
 }
-NUMERIC: Mapping[str, Callable[[float], float]] = {
-    "floor": _floor,
-    "ceiling": _ceiling,
-    "round": _round,
-}
 
 
 def _before(text: str, sign: str) -> str:
@@ -115,24 +134,68 @@ def _normalized(text: str) -> str:
     return _SPACES.sub(" ", text).strip(" ")
 
 
-def substring(text: str, first: float, length: float | None) -> str:
+def _substring(value: Any, begin: Any, count: Any = None) -> str:
     """The characters at places from the first on, counted from 1, rounded as XPath does."""
-    begin = _round(first)
-    end = math.inf if length is None else begin + _round(length)
-    if begin != begin or end != end:
+    text, first = string_of(value), _round(number_of(begin))
+    end = math.inf if count is None else first + _round(number_of(count))
+    if first != first or end != end:
         return ""
-    low = max(begin - 1.0, 0.0)
+    low = max(first - 1.0, 0.0)
     high = min(end - 1.0, float(len(text)))
     return text[int(low) : int(high)] if low < high else ""
 
 
-TEXTUAL: Mapping[str, Callable[..., Any]] = {
-    "concat": lambda *texts: "".join(texts),
-    "contains": lambda text, part: part in text,
-    "normalize-space": _normalized,
-    "starts-with": str.startswith,
-    "string-length": lambda text: float(len(text)),
-    "substring-after": _after,
-    "substring-before": _before,
-    "translate": _translated,
+def _name_of(nodes: Any) -> str:
+    return nodes[0].name if nodes and nodes[0].is_element else ""
+
+
+def _sum(nodes: Any) -> float:
+    total = 0.0
+    for node in nodes:
+        total += number_from(node.string())
+    return total
+
+
+class LibraryFunction(NamedTuple):
+    """How many arguments a function takes, what they are made into, what it gives and does."""
+
+    gives: str
+    takes: str  # "string", "number", "node-set", "any", or "context": where it is asked
+    least: int
+    most: int
+    call: Callable[..., Any]
+
+    @property
+    def arity(self) -> str:
+        """How many arguments, in words."""
+        if self.least == self.most:
+            return f"{self.least}"
+        return f"{self.least} to {self.most}" if self.most < 100 else f"{self.least} or more"
+
+
+FUNCTIONS: Mapping[str, LibraryFunction] = {
+    "boolean": LibraryFunction("boolean", "any", 1, 1, truth_of),
+    "ceiling": LibraryFunction("number", "number", 1, 1, _ceiling),
+    "concat": LibraryFunction("string", "string", 2, 1_000, lambda *texts: "".join(texts)),
+    "contains": LibraryFunction("boolean", "string", 2, 2, lambda text, part: part in text),
+    "count": LibraryFunction("number", "node-set", 1, 1, lambda nodes: float(len(nodes))),
+    "false": LibraryFunction("boolean", "context", 0, 0, lambda context: False),
+    "floor": LibraryFunction("number", "number", 1, 1, _floor),
+    "last": LibraryFunction("number", "context", 0, 0, lambda context: float(context.size)),
+    "local-name": LibraryFunction("string", "node-set", 0, 1, _name_of),
+    "name": LibraryFunction("string", "node-set", 0, 1, _name_of),
+    "normalize-space": LibraryFunction("string", "string", 0, 1, _normalized),
+    "not": LibraryFunction("boolean", "any", 1, 1, lambda value: not truth_of(value)),
+    "number": LibraryFunction("number", "any", 0, 1, number_of),
+    "position": LibraryFunction("number", "context", 0, 0, lambda context: float(context.position)),
+    "round": LibraryFunction("number", "number", 1, 1, _round),
+    "starts-with": LibraryFunction("boolean", "string", 2, 2, str.startswith),
+    "string": LibraryFunction("string", "any", 0, 1, string_of),
+    "string-length": LibraryFunction("number", "string", 0, 1, lambda text: float(len(text))),
+    "substring": LibraryFunction("string", "any", 2, 3, _substring),
+    "substring-after": LibraryFunction("string", "string", 2, 2, _after),
+    "substring-before": LibraryFunction("string", "string", 2, 2, _before),
+    "sum": LibraryFunction("number", "node-set", 1, 1, _sum),
+    "translate": LibraryFunction("string", "string", 3, 3, _translated),
+    "true": LibraryFunction("boolean", "context", 0, 0, lambda context: True),
 }

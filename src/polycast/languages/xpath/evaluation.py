@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polycast.languages.xpath import syntax
 from polycast.languages.xpath.core_library import (
     ARITHMETIC,
-    NUMERIC,
-    TEXTUAL,
+    FUNCTIONS,
     number_from,
-    substring,
-    text_from,
+    number_of,
+    string_of,
     truth_of,
 )
 from polycast.languages.xpath.virtual_document import StepBudget, VirtualNode, document
@@ -47,29 +46,6 @@ def evaluate(expression: syntax.Expression, event: Any) -> Value:
 def _value(node: syntax.Expression, context: EvaluationContext) -> Value:
     context.root.budget.spend(1)
     return _VALUES[type(node)](node, context)
-
-
-# -- conversions -----------------------------------------------------------------------------------
-
-
-def string_of(value: Value) -> str:
-    """`string()`."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return value[0].string() if value else ""
-    return text_from(value)
-
-
-def number_of(value: Value) -> float:
-    """`number()`."""
-    if isinstance(value, bool):
-        return 1.0 if value else 0.0
-    if isinstance(value, float):
-        return value
-    return number_from(string_of(value))
 
 
 # -- paths -----------------------------------------------------------------------------------------
@@ -249,56 +225,21 @@ _ORDERS: Mapping[str, Callable[[float, float], object]] = {
 
 
 def _called(call: syntax.FunctionCall, context: EvaluationContext) -> Value:
-    name = call.name
-    if name in _BY_CONTEXT:
-        return _BY_CONTEXT[name](context)
-    if call.arguments:
-        values = [_value(argument, context) for argument in call.arguments]
-    else:
-        values = [[context.node]]
-    if name in TEXTUAL:
+    function = FUNCTIONS[call.name]
+    result: Value
+    if function.takes == "context":
+        result = function.call(context)
+        return result
+    values = [_value(argument, context) for argument in call.arguments] or [[context.node]]
+    if function.takes == "string":
         texts = [string_of(value) for value in values]
         context.root.budget.spend(sum(map(len, texts)) // 64)
-        found: Value = TEXTUAL[name](*texts)
-        return found
-    if name in NUMERIC:
-        return NUMERIC[name](number_of(values[0]))
-    return _OTHERS[name](*values)
-
-
-def _name_of(nodes: Any) -> str:
-    return nodes[0].name if nodes and nodes[0].is_element else ""
-
-
-def _substring(text: Value, first: Value, length: Value | None = None) -> str:
-    wanted = None if length is None else number_of(length)
-    return substring(string_of(text), number_of(first), wanted)
-
-
-def _sum(nodes: Any) -> float:
-    total = 0.0
-    for node in nodes:
-        total += number_from(node.string())
-    return total
-
-
-_BY_CONTEXT: Mapping[str, Callable[[EvaluationContext], Value]] = {
-    "true": lambda context: True,
-    "false": lambda context: False,
-    "position": lambda context: float(context.position),
-    "last": lambda context: float(context.size),
-}
-_OTHERS: Mapping[str, Callable[..., Value]] = {
-    "boolean": truth_of,
-    "count": lambda nodes: float(len(nodes)),
-    "local-name": _name_of,
-    "name": _name_of,
-    "not": lambda value: not truth_of(value),
-    "number": number_of,
-    "string": string_of,
-    "substring": _substring,
-    "sum": _sum,
-}
+        result = function.call(*texts)
+    elif function.takes == "number":
+        result = function.call(number_of(values[0]))
+    else:
+        result = function.call(*values)
+    return result
 
 
 def _negative(node: syntax.Negative, context: EvaluationContext) -> float:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from polycast.languages.xpath.core_library import FUNCTIONS
+
 
 @dataclass(frozen=True, slots=True)
 class Number:
@@ -105,7 +107,6 @@ BINARY = {
 }
 _JOINED = {"or": 1, "and": 2, "|": 8}
 _COMPARING, _SIGN, _PATH = 4, 7, 9
-_NOT_NUMBERS = frozenset({"boolean", "contains", "false", "not", "starts-with", "true"})
 _QUOTE = """, '"', """
 _INFINITE = float("inf")  # what a literal of very many digits is
 
@@ -136,7 +137,7 @@ def _is_positional(predicate: Expression) -> bool:
             pass
         case Binary(operator, _, _) if BINARY[operator] <= _COMPARING:
             pass
-        case FunctionCall(name, _) if name in _NOT_NUMBERS:
+        case FunctionCall(name, _) if FUNCTIONS[name].gives == "boolean":
             pass
         case _:
             return True
@@ -273,3 +274,65 @@ def _predicates(predicates: tuple[Expression, ...]) -> str:
 def _primary(node: Expression) -> str:
     simple = isinstance(node, FunctionCall | Filtered)
     return _text(node) if simple else f"({_text(node)})"
+
+
+COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
+
+
+def kind_of(node: Expression) -> str:
+    """What kind of value an expression always has: a node-set, boolean, number or string."""
+    match node:
+        case LocationPath() | Filtered():
+            return "node-set"
+        case Connective(operator, _):
+            return "node-set" if operator == "|" else "boolean"
+        case Binary(operator, _, _):
+            return "boolean" if operator in COMPARISONS else "number"
+        case Literal():
+            return "string"
+        case FunctionCall(name, _):
+            return FUNCTIONS[name].gives
+        case _:
+            return "number"
+
+
+NODES = 100
+LEVELS = 10
+MOST = 1_000_000
+
+
+def cost(node: Expression, *, nodes: int = NODES) -> int:
+    """The steps that evaluating an expression takes at most, for an event of so many nodes."""
+    return _cost(node, 1, 1, nodes)
+
+
+def grows(node: Expression) -> float | None:
+    """How many steps each node of an event means; None if that grows with their number."""
+    few, many = (cost(node, nodes=size) for size in (1_000, 10_000))
+    return None if many > 20 * few else many / 10_000
+
+
+def _cost(node: Expression | LocationStep, times: int, again: int, nodes: int) -> int:
+    """Of so many evaluations, at most `again` of them at one node."""
+    match node:
+        case LocationPath(absolute, start, steps):
+            begun = 0 if start is None else _cost(start, times, again, nodes)
+            again = times if absolute or start is not None else again
+            return begun + _path_cost(steps, times, again, nodes)
+        case Filtered(of, predicates):
+            inner = sum(_cost(predicate, times * nodes, times, nodes) for predicate in predicates)
+            return _cost(of, times, again, nodes) + times * nodes + inner
+        case _:
+            return times + sum(_cost(child, times, again, nodes) for child in children(node))
+
+
+def _path_cost(steps: tuple[LocationStep, ...], times: int, again: int, nodes: int) -> int:
+    total = 0
+    for step in steps:
+        reached = again * LEVELS if step.axis.startswith("descendant") else again
+        total += reached * nodes
+        total += sum(
+            _cost(predicate, reached * nodes, reached, nodes) for predicate in step.predicates
+        )
+        again = min(reached, times)  # in one evaluation, a node is reached once
+    return total

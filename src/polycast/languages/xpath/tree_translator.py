@@ -18,7 +18,7 @@ from polycast.languages.xpath import syntax
 from polycast.languages.xpath.core_library import number_from, truth_of
 from polycast.languages.xpath.evaluation import evaluate
 from polycast.languages.xpath.parser import parse
-from polycast.languages.xpath.signatures import COMPARISONS, kind_of
+from polycast.languages.xpath.syntax import COMPARISONS, kind_of
 
 KINDS = SCALARS | {"struct", "array"}
 _SELF = syntax.LocationStep("self", "node()")
