@@ -91,13 +91,16 @@ SQL_PARTS = {
         *("TABLE", "wanted", "', '.join(COLUMNS)", "', '.join(marks)"),
     },
     "polycast/stores/doctor/verifier.py": {"key", "table", "LISTED"},
-    "polycast/stores/sqlite/interning.py": {"table.table"},
-    "polycast/stores/sqlite/log_rows.py": {"_ROW", "_RANGE", "_OF_ROOT", "marks"},
+    "polycast/stores/sqlite/event_log.py": {
+        "table.table",
+        "_COLUMNS",
+        "_RANGE",
+        "columns",
+        "which",
+    },
     "polycast/stores/sqlite/row_format.py": {"table", "columns", "', '.join('?' * self.width)"},
     "polycast/stores/sqlite/schema.py": {"pragma", "APPLICATION", "done + 1"},
-    "polycast/stores/sqlite/catalog_state.py": {"which"},
-    "polycast/stores/sqlite/delivery_state.py": {"which"},
-    "polycast/stores/sqlite/state.py": {"table"},
+    "polycast/stores/sqlite/state.py": {"table", "which"},
     "polycast/stores/sqlite/routing_state.py": {"self._table.table", "_THERE"},
 }
 """What is put into the text of SQL: names of tables and columns of ours, and marks for values."""

@@ -12,7 +12,7 @@ from store_drafts import MakeDrafts
 
 from polycast.errors import NotAStoreError, StoreError
 from polycast.stores.sqlite import SqliteStore, back_up, restore
-from polycast.stores.sqlite.file_replacement import CopyTarget
+from polycast.stores.sqlite.backup import CopyTarget
 
 Open = Callable[..., SqliteStore]
 

@@ -19,7 +19,7 @@ from polycast.stores.doctor import (
     StoreReport,
     examine,
 )
-from polycast.stores.doctor.problems import BEHIND, problems_of
+from polycast.stores.doctor.report import BEHIND, problems_of
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.row_format import CHECKSUMMED
 from polycast.stores.sqlite.schema import STEPS

@@ -32,7 +32,7 @@ from polycast.stores import (
 )
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.connections import Readers, connect
-from polycast.stores.sqlite.log_rows import plan_of_types
+from polycast.stores.sqlite.event_log import OF_TYPE, merged_by_position
 from polycast.stores.sqlite.schema import APPLICATION, STEPS, prepare
 from polycast.stores.sqlite.state import SqlTransaction
 
@@ -364,9 +364,8 @@ def test_reading_types_uses_the_index_and_sorts_nothing(
 ) -> None:
     open_sqlite()
     values = [0] * (count * 3 + 1)
-    plan = [
-        str(row[-1]) for row in execute(path, f"EXPLAIN QUERY PLAN {plan_of_types(count)}", *values)
-    ]
+    sql = f"EXPLAIN QUERY PLAN {merged_by_position([OF_TYPE] * count)}"
+    plan = [str(row[-1]) for row in execute(path, sql, *values)]
     searches = [step for step in plan if "log" in step]
     assert (
         searches == ["SEARCH log USING INDEX log_by_type (type=? AND rowid>? AND rowid<?)"] * count

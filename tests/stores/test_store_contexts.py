@@ -29,7 +29,13 @@ from polycast.stores import (
     retain,
 )
 from polycast.stores.sqlite import SqliteStore, back_up, restore
-from polycast.stores.sqlite.log_rows import count_records, plan_of_types, skip_records
+from polycast.stores.sqlite.event_log import (
+    OF_ROOT,
+    OF_TYPE,
+    count_records,
+    merged_by_position,
+    skip_records,
+)
 from polycast.testing import ManualClock
 
 ORDER = Root("shop.Order", 1, "shop.Order".ljust(32, "0"), b'{"eur":4}')
@@ -260,7 +266,8 @@ def test_counting_agrees_with_reading(
 
 def test_reading_root_forms_uses_the_index_and_sorts_nothing(mixed: SqliteStore) -> None:
     with mixed.snapshot() as connection:
-        sql, values = f"EXPLAIN QUERY PLAN {plan_of_types(2, 3)}", [0] * (2 * 3 + 3 * 4 + 1)
+        sql = f"EXPLAIN QUERY PLAN {merged_by_position([OF_TYPE] * 2 + [OF_ROOT] * 3)}"
+        values = [0] * (2 * 3 + 3 * 4 + 1)
         plan = [str(row[-1]) for row in connection.execute(sql, values)]
     searches = [step for step in plan if step.startswith(("SEARCH log", "SCAN log"))]
     by = "SEARCH log USING INDEX log_by_{0} ({0}=? AND rowid>? AND rowid<?)"

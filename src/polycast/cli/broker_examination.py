@@ -20,7 +20,7 @@ from polycast.stores.doctor import (
     buses_in,
     subscriptions_in,
 )
-from polycast.stores.doctor.problems import problems_of
+from polycast.stores.doctor.report import problems_of
 from polycast.stores.retention import PIPELINE, pins, retention_of
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from polycast.errors import BadOptionError, HistoryGoneError
 from polycast.pipeline.read_request import MAX_ROWS, ReadRequest, request_for
 from polycast.pipeline.row_reader import reader_for
-from polycast.stores.sqlite.log_rows import count_records, skip_records
+from polycast.stores.sqlite.event_log import count_records, skip_records
 from polycast.stores.sqlite.readonly_store import open_readonly
 
 if TYPE_CHECKING:

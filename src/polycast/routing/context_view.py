@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polycast.contexts.declare.context_state import ContextState, FunctionState
     from polycast.events import Record
     from polycast.stores import Store, Stored, View
-    from polycast.stores.sqlite.read_half import Readable
+    from polycast.stores.sqlite.store import Readable
 
 IMPURE = "per_batch"
 DraftContext = tuple[str, ...]

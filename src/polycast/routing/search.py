@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.stores import EventType, Store, Stored, StoredSubscription, View
-    from polycast.stores.sqlite.read_half import Readable
+    from polycast.stores.sqlite.store import Readable
 
 PAGE = 2_000  # records read at a time
 Fate = Literal["goes", "comes", "under way"]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from polycast.config import SystemClock
-from polycast.stores.doctor.problems import problems_of
 from polycast.stores.doctor.report import (
     BusFigures,
     LetterFigures,
@@ -26,10 +25,11 @@ from polycast.stores.doctor.report import (
     SubscriptionFigures,
     SyncCost,
     TypeFigures,
+    problems_of,
 )
 from polycast.stores.doctor.verifier import Verifier
 from polycast.stores.retention import PIPELINE, pins, retention_of
-from polycast.stores.sqlite.interning import InternedNames
+from polycast.stores.sqlite.event_log import InternedNames
 from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS

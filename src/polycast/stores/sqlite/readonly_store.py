@@ -16,10 +16,10 @@ from urllib.parse import quote
 import apsw
 
 from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
-from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS, version_of
 from polycast.stores.sqlite.state import SqlView
+from polycast.stores.sqlite.store import Readable
 from polycast.stores.values import ContextVersion, Routed, StoredRoute
 
 if TYPE_CHECKING:

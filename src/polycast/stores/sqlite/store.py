@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from contextlib import contextmanager
+from abc import abstractmethod
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,31 +14,106 @@ import apsw
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlockError
 from polycast.runtime import check_free, is_awaited, runtime_of
-from polycast.stores.local import bury_astray, describe_all, one_by_one
+from polycast.stores.local import LocalStore, bury_astray, describe_all, one_by_one
 from polycast.stores.sqlite.connections import (
+    Files,
     Readers,
     connect,
+    identity_of,
     sqlite_errors,
     without_patience,
 )
+from polycast.stores.sqlite.event_log import LogRowReader
 from polycast.stores.sqlite.notifications import ChangeListener, Peers
-from polycast.stores.sqlite.open_files import Files, identity_of
-from polycast.stores.sqlite.read_half import Readable
 from polycast.stores.sqlite.row_format import fetch_one
 from polycast.stores.sqlite.schema import prepare, version_of
-from polycast.stores.sqlite.state import SqlTransaction
+from polycast.stores.sqlite.state import SqlTransaction, SqlView
 from polycast.stores.sqlite.write_ahead_log import write_again
-from polycast.stores.sqlite.write_queue import Appending, Change
-from polycast.stores.sqlite.writer import StoreWriter
+from polycast.stores.sqlite.writer import Appending, Change, StoreWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from concurrent.futures import Future
 
     from polycast.config import Clock
-    from polycast.stores.contract import Transaction
-    from polycast.stores.values import Draft, Run, Stray
+    from polycast.events import Identity
+    from polycast.stores.contract import Transaction, View
+    from polycast.stores.values import Draft, EventType, LogPage, Run, Stray
     from polycast.typesystem import Description
+
+
+class Readable(LocalStore):
+    """All reads of a store, on the connections that `snapshot` lends."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._log = LogRowReader(path)
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[apsw.Connection]:
+        """Lend a connection on which all reads see one moment."""
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Open a view of the current state."""
+        with self.snapshot() as connection:
+            yield SqlView(connection, self.path)
+
+    def read(
+        self,
+        start: int,
+        *,
+        limit: int = 1_000,
+        until: int | None = None,
+        types: Collection[int] | None = None,
+        wanted_by: str | None = None,
+        size: int | None = None,
+    ) -> LogPage:
+        """Read the first records from a position on, of all types or of some (by number).
+
+        A read stops before a damaged record; one that begins there raises `StoreDamagedError`.
+        """
+        del wanted_by
+        with self.snapshot() as connection:
+            return self._log.read(
+                connection, start, limit=limit, until=until, types=types, size=size
+            )
+
+    def types(self) -> dict[int, EventType]:
+        """Return the types of all records, past ones included, by number."""
+        with self.snapshot() as connection:
+            return self._log.types(connection)
+
+    def newest(self) -> int:
+        """Return the newest position."""
+        with self.view() as view:
+            return view.newest()
+
+    def oldest(self) -> int:
+        """Return the oldest position kept."""
+        with self.view() as view:
+            return view.oldest()
+
+    def position_at(self, moment: float) -> int:
+        """Return the first position whose time is not before a moment."""
+        with self.snapshot() as connection:
+            return self._log.position_at(connection, moment)
+
+    def find(self, identity: Identity) -> int | None:
+        """Return the position of the record with an identity."""
+        with self.snapshot() as connection:
+            return self._log.find(connection, identity)
+
+    def size(self) -> int:
+        """Return the size of the file in bytes, once the write-ahead log is moved into it."""
+        with self.snapshot() as connection:
+            pages = fetch_one(connection, "PRAGMA page_count")
+            return int(pages * fetch_one(connection, "PRAGMA page_size"))
+
+    def notices(self) -> list[str]:
+        """Return nothing: the store is never degraded."""
+        return []
+
 
 T = TypeVar("T")
 
