@@ -34,10 +34,10 @@ from polycast.stores.sqlite.schema import BUSY_SECONDS
 from polycast.stores.sqlite.write_ahead_log import WriteAheadLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    Identity = tuple[int, int]  # the device and the inode of a file
-    from collections.abc import Iterator
+FileIdentity = tuple[int, int]
+"""The device and the inode of a file."""
 
 # -- the files of an open store --------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ class Files:
     """The files that a store was opened with, to compare with those at its path now."""
 
     def __init__(
-        self, path: str, connection: apsw.Connection, *, before: tuple[int, int] | None = None
+        self, path: str, connection: apsw.Connection, *, before: FileIdentity | None = None
     ) -> None:
         self.path = os.path.abspath(path)  # the working directory may change
         found = fetch(connection, _ABOUT)  # a missing name is reported to whoever asks for it
@@ -195,7 +195,7 @@ class Files:
         return at >= 0 and self._name.encode() in _read(self._real, at, self._page_size)
 
 
-def identity_of(name: str) -> tuple[int, int] | None:
+def identity_of(name: str) -> FileIdentity | None:
     """Return device and inode of a file; None if there is none."""
     try:
         status = os.stat(name)
@@ -209,7 +209,7 @@ def _state(folder: str) -> tuple[int, int, int]:
     return status.st_ctime_ns, status.st_dev, status.st_ino
 
 
-def _file(name: str, identity: tuple[int, int]) -> str:
+def _file(name: str, identity: FileIdentity) -> str:
     return f"{name} (device {identity[0]}, inode {identity[1]})"
 
 
@@ -232,7 +232,7 @@ def _read(name: str, at: int, count: int) -> bytes:
 # it: its commits are lost when the parent removes the write-ahead log, or it waits for a writer
 # that does not exist. Nor may the child close what it inherited, as that would write to the file.
 _open: WeakKeyDictionary[Any, Files] = WeakKeyDictionary()  # by the writers of open stores
-_inherited: dict[Identity, Any] = {}  # what must stay alive
+_inherited: dict[FileIdentity, Any] = {}  # what must stay alive
 
 
 def opened(writer: Any, files: Files) -> None:
@@ -240,9 +240,9 @@ def opened(writer: Any, files: Files) -> None:
     _open[writer] = files
 
 
-def check_own(path: str, identity: Callable[[str], Identity | None]) -> None:
+def check_own(path: str) -> None:
     """Raise `ForkedError` for a file that the parent of this process had open at the fork."""
-    if _inherited and identity(path) in _inherited:
+    if _inherited and identity_of(path) in _inherited:
         raise ForkedError(
             f"opening {path}",
             "this SQLite file",
@@ -275,7 +275,7 @@ def connect(
     runtime: Runtime = SYSTEM,
 ) -> apsw.Connection:
     """Open a connection with the settings of every connection to a store."""
-    check_own(path, identity_of)
+    check_own(path)
     flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
     flags |= apsw.SQLITE_OPEN_CREATE if create else 0
     try:
