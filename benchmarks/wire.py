@@ -36,7 +36,7 @@ import polycast as pc
 from polycast.config import level_named
 from polycast.events import JSON, MSGPACK, Codec, Identity, Record, decode_record, encode_record
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.routing import Plan, plan_of_routes
+from polycast.routing import Plan
 from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Description, Registry
 
@@ -223,7 +223,7 @@ def _plan(cls: type, here: Registry, name: str) -> Plan:
     lifted: Any = None if where is None else pc.lift(where)
     interest = Interest(selector_for(cls), lifted, level_named("sorted_set"))
     view: Any = _View(here)
-    plan = plan_of_routes(Registry())
+    plan = Plan(Registry())
     plan.routes.move_to([StoredRoute(1, name, definition_of(interest).encoded(), 0)], view)
     return plan
 

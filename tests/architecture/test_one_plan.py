@@ -24,8 +24,7 @@ QUESTIONS = {
 ASKED_OF = {"where", "matcher", "interest", "target", "mailbox", "index", "part", "plan"}
 PLAN = {
     "routing/plan.py": "recipients: asks each target, or the index of them",
-    "routing/target_table.py": "recipients: the index",
-    "routing/route_compiler.py": "recipients, compiled: which function asks each target",
+    "routing/publish.py": "recipients, compiled: which function asks each target",
     "routing/publish_codegen.py": "recipients, compiled: the filters as expressions",
     "routing/context_target.py": "recipients, compiled: those of another context",
     "routing/match.py": "match: asks the index of stored subscriptions",

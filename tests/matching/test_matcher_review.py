@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import polycast as pc
-from polycast.routing import target_table
+from polycast.routing import plan as routing_plan
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -227,7 +227,7 @@ def test_batches_keep_no_event() -> None:
 
 def delivered(many: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Who was called with what, while callbacks subscribe, cancel and publish."""
-    monkeypatch.setattr(target_table, "MANY", many)
+    monkeypatch.setattr(routing_plan, "MANY", many)
     got: list[tuple[int, int]] = []
     subscriptions: list[pc.Subscription[Reading]] = []
 

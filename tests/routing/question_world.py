@@ -19,7 +19,7 @@ from polycast.errors.failures import FAILURES
 from polycast.filters import Filter
 from polycast.filters.tree import nodes
 from polycast.matching import Interest, selector_for
-from polycast.routing.recipient_query import LiveForms, RecipientQuery
+from polycast.routing.translation import LiveForms, RecipientQuery
 
 UNLUCKY = 13.0  # a function of `eu` raises for it
 LEVEL = level_named("sorted_set")

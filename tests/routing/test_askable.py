@@ -14,7 +14,7 @@ from polycast.filters import Filter
 from polycast.filters.tree import nodes
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.routing import Plan, plan_of_routes
+from polycast.routing import Plan
 from polycast.routing.evaluable import NameMeanings
 from polycast.stores import Stored, StoredRoute
 from polycast.typesystem import Registry
@@ -70,7 +70,7 @@ def above(bound: int, *, attribute: str = "number") -> Any:
 
 
 def planned(told: Any, *trees: Any) -> Plan:
-    plan = plan_of_routes(Registry())
+    plan = Plan(Registry())
     plan.routes.learn(told)
     for number, tree in enumerate(trees, 1):
         plan.routes.add(told.route(number, tree))
@@ -112,7 +112,7 @@ def test_filters_are_looked_at_again_a_part_at_a_time() -> None:
 
 def test_while_filters_of_a_party_wait_it_may_want_all_and_others_are_asked() -> None:
     told = Told(Sale, Price)
-    plan = plan_of_routes(Registry())
+    plan = Plan(Registry())
     plan.routes.learn(told)  # type: ignore[arg-type]
     for number, (party, tree) in enumerate(
         [("a", above(5)), ("a", above(7)), ("b", above(1, attribute="price")), ("a", above(9))], 1

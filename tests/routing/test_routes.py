@@ -15,7 +15,7 @@ from routing_reference import takers
 
 import polycast as pc
 from polycast.matching import Interest
-from polycast.routing import target_table
+from polycast.routing import plan as routing_plan
 from polycast.routing.publish_codegen import UNROLLED, RouteShape, source_of
 from polycast.testing import TestBus
 
@@ -159,7 +159,7 @@ class Run:
         self.bus.run_until_idle()
 
 
-@pytest.mark.parametrize("many", [0, 3, target_table.MANY])
+@pytest.mark.parametrize("many", [0, 3, routing_plan.MANY])
 @pytest.mark.parametrize("history", [0, 100])
 @settings(
     max_examples=75 * MORE,
@@ -171,8 +171,8 @@ def test_generated_routes_deliver_what_the_slow_dispatcher_says(
     history: int, many: int, monkeypatch: pytest.MonkeyPatch, program: list[Any]
 ) -> None:
     """So many filters are a crowd, over which there is an index."""
-    monkeypatch.setattr(target_table, "MANY", many)
-    monkeypatch.setattr(target_table, "LOOKED_AT", 2)
+    monkeypatch.setattr(routing_plan, "MANY", many)
+    monkeypatch.setattr(routing_plan, "LOOKED_AT", 2)
     run = Run(history)
     for name, *arguments in program:
         getattr(run, name)(*arguments)
@@ -220,7 +220,7 @@ def test_many_filters_call_in_the_order_of_their_subscriptions() -> None:
 
 
 def test_a_crowd_changes_while_an_event_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_table, "MANY", 48)
+    monkeypatch.setattr(routing_plan, "MANY", 48)
     got: list[int] = []
     subscriptions: list[pc.Subscription[Talk]] = []
     with pc.Bus() as bus:
@@ -252,8 +252,8 @@ def test_a_crowd_changes_while_an_event_goes_round(monkeypatch: pytest.MonkeyPat
 def test_a_crowd_that_wants_most_events_is_asked_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(target_table, "MANY", 48)
-    monkeypatch.setattr(target_table, "LOOKED_AT", 4)
+    monkeypatch.setattr(routing_plan, "MANY", 48)
+    monkeypatch.setattr(routing_plan, "LOOKED_AT", 4)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(100):
@@ -281,7 +281,7 @@ def test_a_crowd_that_wants_most_events_is_asked_one_by_one(
 def test_those_who_take_the_delivery_keep_their_order_in_a_crowd(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(target_table, "MANY", 48)
+    monkeypatch.setattr(routing_plan, "MANY", 48)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(100):
@@ -297,7 +297,7 @@ def test_those_who_take_the_delivery_keep_their_order_in_a_crowd(
 def test_pausing_in_a_crowd_loses_nothing(
     in_thread: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(target_table, "MANY", 48)
+    monkeypatch.setattr(routing_plan, "MANY", 48)
     got: list[int] = []
     with pc.Bus() as bus:
         for number in range(60):

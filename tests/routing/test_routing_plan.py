@@ -23,7 +23,7 @@ from polycast.events import Codec, Identity, Record, codec_for
 from polycast.filters import Filter
 from polycast.filters.tree import nodes
 from polycast.matching import Definition, Interest, definition_of, selector_for
-from polycast.routing import Plan, plan_of_routes
+from polycast.routing import Plan
 from polycast.routing.explanation import asked_in_words
 from polycast.routing.match import MOST_KINDS
 from polycast.stores import Stored, StoredRoute
@@ -74,7 +74,7 @@ class Known:
 
 def planned(known: Any, routes: Iterable[StoredRoute] = ()) -> Plan:
     """A plan where no class is."""
-    plan = plan_of_routes(Registry())
+    plan = Plan(Registry())
     plan.routes.move_to(routes, known)
     return plan
 
@@ -324,7 +324,7 @@ def test_a_route_is_added_once_and_removed_once() -> None:
 
 def test_a_route_of_types_that_nobody_has_described_changes_nothing() -> None:
     known, (stored,) = orders(Order(1, Price(2.0, "CHF"), ""))
-    plan = plan_of_routes(Registry())
+    plan = Plan(Registry())
     route = known.route(1, Order)
     with pytest.raises(NotDecodableError):
         plan.routes.add(route)
@@ -372,7 +372,7 @@ def test_a_party_over_its_budget_gets_all_and_the_others_what_they_want(
     value = nodes.Attribute(EVENT, "value")
     records = [known.stored(Meter(each), position=n) for n, each in enumerate(values, 1)]
     budget = Allowance(seconds)
-    plan = plan_of_routes(Registry(), budget=budget)
+    plan = Plan(Registry(), budget=budget)
     plan.routes.move_to((), known)  # type: ignore[arg-type]
     for number, (party, least) in enumerate(routes):
         where = nodes.Compare(value, ((">=", nodes.Constant(least)),))
@@ -396,7 +396,7 @@ def test_what_is_asked_of_a_filter_is_told_as_things_are_now() -> None:
     known = Known()
     known.bind(Meter)
     seconds = {"busy": 1.0}
-    plan = plan_of_routes(Registry(), budget=Allowance(seconds))
+    plan = Plan(Registry(), budget=Allowance(seconds))
     plan.routes.learn(known)
     route = known.route(1, Meter, lambda meter: meter.value > 3)
     plan.routes.add(route, owner="busy")
@@ -420,7 +420,7 @@ def asked(event: Parcel, *texts: str, steps: float = 1_000_000.0) -> set[int]:
     """Whom an event goes to that none of some filters wants."""
     known = Known()
     known.bind(Parcel)
-    plan = plan_of_routes(Registry(classes=()), budget=Allowance({"shop": 60.0}, steps=steps))
+    plan = Plan(Registry(classes=()), budget=Allowance({"shop": 60.0}, steps=steps))
     plan.routes.move_to((), known)  # type: ignore[arg-type]
     for number, text in enumerate(texts):
         where = Filter.from_json({"format": 1, "filter": text})
@@ -485,7 +485,7 @@ def test_an_event_about_which_asking_takes_little_goes_to_nobody_else(
 def test_what_is_remembered_of_topics_is_bounded() -> None:
     known = Known()
     known.bind(Meter)
-    plan = plan_of_routes(Registry())
+    plan = Plan(Registry())
     plan.routes.move_to([known.route(1, Meter)], known)  # type: ignore[arg-type]
     for number in range(2 * MOST_KINDS + 1):
         one = known.stored(Meter(1), topic=f"/{number}")

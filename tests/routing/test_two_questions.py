@@ -30,9 +30,10 @@ import polycast as pc
 from polycast.broker.server.filter_budget import FilterBudget
 from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for, wanted_from_afar
-from polycast.routing import Plan, plan_of_routes, target_table
+from polycast.routing import Plan
+from polycast.routing import plan as routing_plan
 from polycast.routing.match import RecordMatcher
-from polycast.routing.target_table import TargetTable
+from polycast.routing.plan import TargetTable
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry, describe, describe_all
 
@@ -74,7 +75,7 @@ def test_recipients_are_those_that_the_reference_names(
     indexed: bool, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     if indexed:
-        monkeypatch.setattr(target_table, "MANY", 0)
+        monkeypatch.setattr(routing_plan, "MANY", 0)
         monkeypatch.setattr(Plan, "forget", lambda plan: plan.index and None)  # made at once
     check_recipients(world)
 
@@ -87,7 +88,7 @@ def test_a_bus_calls_those_that_the_reference_names(
     dispatch: Any, many: int, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     """Generated routes, and the slow path where there is no route."""
-    monkeypatch.setattr(target_table, "MANY", many)
+    monkeypatch.setattr(routing_plan, "MANY", many)
     with pc.Bus(federation=federation()) as bus:
         check_bus(bus, world, dispatch)
 
@@ -171,9 +172,9 @@ def by_workers(interest: Interest) -> Any:
 def test_records_match_those_that_the_reference_names(world: World) -> None:
     """As a worker of the pipeline and a search ask, and as a broker does, who has no classes."""
     with published(world[1]) as bus:
-        check_match(bus, world, plan_of_routes(Registry(), FUNCTIONS.get), by_workers)
+        check_match(bus, world, Plan(Registry(), FUNCTIONS.get), by_workers)
         budget = FilterBudget(lambda: 0.0)
-        brokers = plan_of_routes(Registry(classes=()), budget=budget)
+        brokers = Plan(Registry(classes=()), budget=budget)
         check_match(bus, world, brokers, wanted_from_afar)
 
 
@@ -219,10 +220,10 @@ def test_an_error_in_the_first_question_is_found(monkeypatch: pytest.MonkeyPatch
 
 def test_an_error_in_the_second_question_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with published(PLAIN[1]) as bus:
-        check_match(bus, PLAIN, plan_of_routes(Registry(), FUNCTIONS.get), by_workers)
+        check_match(bus, PLAIN, Plan(Registry(), FUNCTIONS.get), by_workers)
         form = RecordMatcher.form
         monkeypatch.setattr(
             RecordMatcher, "form", lambda matcher, context, stored: form(matcher, None, stored)
         )
         with pytest.raises(AssertionError):
-            check_match(bus, PLAIN, plan_of_routes(Registry(), FUNCTIONS.get), by_workers)
+            check_match(bus, PLAIN, Plan(Registry(), FUNCTIONS.get), by_workers)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.routing import Dispatcher, MemoryPublisher, StorePublisher, Submission
-    from polycast.routing.submissions import Waiting
+    from polycast.routing.store_publisher import Waiting
     from polycast.stores import Receipt
 
 

@@ -9,7 +9,7 @@ import msgspec
 from polycast.cli.formatting import clip, moment
 from polycast.errors import PolycastError
 from polycast.events import JSON, codec_for
-from polycast.routing.described_types import class_named
+from polycast.routing.route_table import class_named
 from polycast.typesystem import Registry, wire_name, wire_version
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from polycast.cli.targets import place_of, time_at
 from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition
-from polycast.routing import plan_of_routes
+from polycast.routing import Plan
 from polycast.routing.explanation import (
     BROKER,
     PIPELINE,
@@ -95,7 +95,7 @@ class StoredExplanation:
         body = kept.definition if route is None else route.definition
         self.definition = Definition.decoded(body)
         # What a broker does, which has none of the classes and reads no filter that is too long.
-        self._plan = plan_of_routes(Registry(classes=()), budget=FilterBudget(lambda: 0.0))
+        self._plan = Plan(Registry(classes=()), budget=FilterBudget(lambda: 0.0))
         self._unknown = ""
         try:
             self._plan.routes.move_to([StoredRoute(NUMBER, kept.name, body, 1)], view)

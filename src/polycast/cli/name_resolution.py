@@ -17,7 +17,7 @@ from polycast.errors import BadOptionError
 from polycast.errors.root import did_you_mean
 from polycast.filters import Filter
 from polycast.registered_names import imported
-from polycast.routing.described_types import class_named
+from polycast.routing.route_table import class_named
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 from polycast.errors import BadOptionError, HistoryGoneError, NoHistoryError, TakenOverError
 from polycast.errors.failures import FAILURES
-from polycast.routing.recipient_query import EntryForms, RecipientQuery, entry_in
-from polycast.routing.translation import TranslationFailed, context_of_letter, letter_name
+from polycast.routing.translation import (
+    EntryForms,
+    RecipientQuery,
+    TranslationFailed,
+    context_of_letter,
+    entry_in,
+    letter_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

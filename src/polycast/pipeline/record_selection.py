@@ -9,8 +9,8 @@ from polycast.errors import BadOptionError
 from polycast.filters import Filter
 from polycast.matching import TopicPattern
 from polycast.routing.context_view import ContextView
-from polycast.routing.described_types import DescribedSelector, class_named
 from polycast.routing.evaluable import runnable_by
+from polycast.routing.route_table import DescribedSelector, class_named
 from polycast.stores import EventType
 from polycast.typesystem import Registry
 

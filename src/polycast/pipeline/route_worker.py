@@ -10,7 +10,7 @@ import msgspec
 
 from polycast.errors import PolycastError
 from polycast.events import encode_record
-from polycast.routing import encode_recipients, plan_of_routes
+from polycast.routing import Plan, encode_recipients
 from polycast.stores import Effect
 from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.typesystem import Registry
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.pipeline.code_distribution import CodeBundle
-    from polycast.routing import MatchResult, Plan
+    from polycast.routing import MatchResult
     from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
 SLICE = 10_000  # records that become one stretch
@@ -79,7 +79,7 @@ class Worker:
         names = bundle.names()
         self._open = ExitStack()
         self._store: ReadOnlyStore = self._open.enter_context(open_readonly(path))
-        self._plan = plan_of_routes(Registry(classes=names.classes), names.get)
+        self._plan = Plan(Registry(classes=names.classes), names.get)
         self._set = Effect(0, 0, 0)
 
     @property

@@ -2,12 +2,11 @@
 
 from polycast.routing.dispatcher import Dispatcher
 from polycast.routing.match import MatchFailure, MatchResult
-from polycast.routing.plan import Plan, plan_of_routes
+from polycast.routing.plan import Plan, Target
 from polycast.routing.publish import MemoryPublisher
 from polycast.routing.recipients import Recipients, decode_recipients, encode_recipients
 from polycast.routing.record_router import RecordRouter
 from polycast.routing.store_publisher import StorePublisher, Submission
-from polycast.routing.target_table import Target
 
 __all__ = [
     "Dispatcher",
@@ -22,5 +21,4 @@ __all__ = [
     "Target",
     "decode_recipients",
     "encode_recipients",
-    "plan_of_routes",
 ]

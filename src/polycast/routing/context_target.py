@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from polycast.matching import Interest
-    from polycast.routing.target_table import Target
+    from polycast.routing.plan import Target
 
     Inner = tuple[Target, Callable[[Any], object] | None, Callable[[Any], object] | None]
 

@@ -11,20 +11,46 @@ from weakref import WeakSet
 from polycast.errors import NotAvailableError
 from polycast.routing.inline_lock import BUSES, InlineLock, StarvationGuard, forget_other_threads
 from polycast.routing.plan import Plan
-from polycast.routing.route_cache import RouteCache
-from polycast.routing.submissions import CallbackPublications
+from polycast.routing.publish_codegen import RouteCache
 from polycast.runtime import SYSTEM, Home, Runtime, check_free, in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from concurrent.futures import Future
     from contextlib import ExitStack
+    from threading import RLock
 
     from polycast.config import Clock
-    from polycast.routing.recipient_query import Recipient
-    from polycast.routing.target_table import Candidates, Target
+    from polycast.routing.plan import Candidates, Target
+    from polycast.routing.translation import Recipient
     from polycast.stores import Entry, Publisher
 
 ROUNDS = 3  # how often a publisher may be overtaken by changes of the plan
+
+
+class CallbackPublications:
+    """The newest position of it; of some that is not known yet."""
+
+    def __init__(self, lock: RLock) -> None:
+        self.newest = 0  # as long as some is not known, none is newer
+        self._lock = lock
+        self._known = self._under_way = 0
+
+    def begin(self, positions: Future[list[int]]) -> None:
+        """Something more is on its way into the log."""
+        with self._lock:
+            self._under_way += 1
+            self.newest = sys.maxsize
+        positions.add_done_callback(self._end)
+
+    def _end(self, positions: Future[list[int]]) -> None:
+        """It is in the log, or never will be."""
+        with self._lock:
+            self._under_way -= 1
+            if not positions.cancelled() and positions.exception() is None:
+                self._known = max([self._known, *positions.result()])
+            if not self._under_way:
+                self.newest = self._known
 
 
 class Dispatcher:

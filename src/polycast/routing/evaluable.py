@@ -78,6 +78,9 @@ class Effort(NamedTuple):
         return self.constant + linear * size + square * size * size
 
 
+NO_EFFORT = Effort()
+
+
 class NameMeanings:
     """What the names in a filter may stand for, where some classes are missing."""
 

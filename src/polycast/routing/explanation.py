@@ -17,7 +17,7 @@ from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.plain_text import plain_lines
-from polycast.routing.plan import Plan, plan_of_routes
+from polycast.routing.plan import Plan
 from polycast.stores import StoredRoute
 from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry, wire_name
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.filters import Filter
     from polycast.matching import Definition, Interest, Selector
-    from polycast.routing.route_table import PlannedRoute
+    from polycast.routing.match import PlannedRoute
     from polycast.routing.translation import ContextTranslation
     from polycast.stores import Stored, View
     from polycast.stores.values import PushedFilter
@@ -113,7 +113,7 @@ def called_in_words(settings: Settings) -> str:
 
 def asked_by_descriptions(view: View, name: str, body: bytes) -> PushedFilter:
     """What whoever has no class and no function of a subscription asks of its filter."""
-    plan = plan_of_routes(Registry(classes=()))
+    plan = Plan(Registry(classes=()))
     try:
         plan.routes.move_to([StoredRoute(1, name, body, 1)], view)
     except NotDecodableError:

@@ -10,25 +10,324 @@ then matched inside.
 from __future__ import annotations
 
 from abc import get_cache_token
+from collections import Counter
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 from polycast.errors.failures import FAILURES
+from polycast.filters.tree.relaxation import all_open
+from polycast.matching import Matcher, Selector
 from polycast.routing.match import RecordMatcher
 from polycast.routing.route_table import RouteTable, none_named
-from polycast.routing.target_table import TargetIndex, TargetTable, is_single, pays_to_index
 from polycast.routing.translation import ContextRemoved, ContextTranslation, TranslationFailed
 from polycast.stores import Undecodable
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from polycast.matching import Interest
     from polycast.routing.match import MatchResult
-    from polycast.routing.recipient_query import EventForm, Recipient, RecipientQuery
     from polycast.routing.route_table import Budget
-    from polycast.routing.target_table import Candidates, Target
-    from polycast.stores import Stored
+    from polycast.routing.translation import EventForm, Recipient, RecipientQuery
+    from polycast.stores import Entry, Stored
+
+
+Choice = tuple[str | None, Selector[Any]]
+"""A context, and what is selected in it."""
+
+
+class Target(Protocol):
+    """Where wanted events go. The dispatcher calls; the delivery package implements."""
+
+    @property
+    def inline(self) -> bool:
+        """Whether callbacks run in the publisher's thread, so that it has to take its turn."""
+
+    @property
+    def blocking(self) -> bool:
+        """Whether a publisher may have to wait for room."""
+
+    @property
+    def copies(self) -> bool:
+        """Whether it has an object of its own even of what is published in its context."""
+
+    @property
+    def direct(self) -> Callable[[Any], object] | None:
+        """The bare callback, while nothing but calling it is needed."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether each answer of its filter is counted, because it has failed."""
+
+    def counting(self, test: Callable[[Any], object]) -> Callable[[Any], object]:
+        """The same filter, so that it is."""
+
+    def interests(self) -> tuple[Interest, ...]:
+        """What it wants, one for each member."""
+
+    def test_for(self, cls: type, topic: str | None) -> Callable[[Any], object] | None:
+        """The filter for events of a class on a topic."""
+
+    def put(self, entry: Entry, verdict: object) -> bool | None:
+        """Take an entry, in log order, under the order lock; True if it needs no wake()."""
+
+    def wake(self) -> None:
+        """Go on with what was put."""
+
+    def reserve(self, count: int, *, inside: bool) -> None:
+        """Wait for room for so many more, or raise QueueFullError; at once inside a callback."""
+
+    def release(self, count: int) -> None:
+        """Give the reserved room back."""
+
+    def expired(self) -> None:
+        """The event came too late to be called with."""
+
+    def unfit(self, error: BaseException) -> None:
+        """A filter failed, so the event does not match."""
+
+    def failed(self, entry: Entry, error: BaseException) -> None:
+        """The bare callback raised."""
+
+
+Candidates = tuple[str | None, tuple[Target, ...]]
+"""A context, and who can want an event there."""
+
+
+class TargetTable:
+    """Targets by what they select. Whoever reads or changes it holds the dispatcher's lock."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[Target, list[Choice]] = {}
+        self._targets: dict[Choice, dict[Target, None]] = {}
+        # Selectors of one topic are found by that topic; the others by the classes they cover,
+        # which is worked out once for each class and kept up to date.
+        self._on_topic: dict[str, dict[Choice, None]] = {}
+        self._general: dict[Choice, None] = {}
+        self._registrable: set[Choice] = set()
+        self._covering: WeakKeyDictionary[type, dict[Choice, None]] = WeakKeyDictionary()
+        self._token = get_cache_token()
+        self._contexts: Counter[str | None] = Counter()
+        self._opaque: set[Target] = set()  # who has a filter that is, and may change an event
+
+    @property
+    def contexts(self) -> list[str | None]:
+        """The contexts in which somebody wants something."""
+        return list(self._contexts)
+
+    def add(self, target: Target) -> None:
+        """Let a target have what it is interested in."""
+        self._chosen[target] = [(each.context, each.selector) for each in target.interests()]
+        if _is_opaque(target):
+            self._opaque.add(target)
+        for choice in self._chosen[target]:
+            if choice not in self._targets:
+                self._admit(choice)
+            self._targets[choice][target] = None
+
+    def _admit(self, choice: Choice) -> None:
+        context, selector = choice
+        self._targets[choice] = {}
+        self._contexts[context] += 1
+        if selector.registrable:
+            self._registrable.add(choice)
+        if (topic := _only_topic(selector)) is not None:
+            self._on_topic.setdefault(topic, {})[choice] = None
+            return
+        self._general[choice] = None
+        for cls, covering in self._covering.items():
+            if selector.covers_class(cls):
+                covering[choice] = None
+
+    def remove(self, target: Target) -> None:
+        """Let a target have nothing more."""
+        self._opaque.discard(target)
+        for choice in dict.fromkeys(self._chosen.pop(target, ())):
+            del self._targets[choice][target]
+            if not self._targets[choice]:
+                self._dismiss(choice)
+
+    def _dismiss(self, choice: Choice) -> None:
+        context, selector = choice
+        del self._targets[choice]
+        self._contexts[context] -= 1
+        if not self._contexts[context]:
+            del self._contexts[context]
+        self._registrable.discard(choice)
+        if (topic := _only_topic(selector)) is not None:
+            del self._on_topic[topic][choice]
+            if not self._on_topic[topic]:
+                del self._on_topic[topic]
+            return
+        del self._general[choice]
+        for covering in self._covering.values():
+            covering.pop(choice, None)
+
+    def covering(
+        self, cls: type, topic: str | None, context: str | None = None
+    ) -> tuple[Target, ...]:
+        """Who in a context can want events of exactly that class on that topic, each once."""
+        found: dict[Target, None] = {}
+        for choice in self._covering_of(cls):
+            where, selector = choice
+            if where == context and (selector.topic is None or selector.covers(cls, topic)):
+                found.update(self._targets[choice])
+        for choice in self._on_topic.get(topic, ()) if topic is not None else ():
+            where, selector = choice
+            if where == context and selector.covers_class(cls):
+                found.update(self._targets[choice])
+        return tuple(found)
+
+    def _covering_of(self, cls: type) -> dict[Choice, None]:
+        """The general selectors whose types cover a class."""
+        token = get_cache_token()
+        if token != self._token:  # ABC.register: old verdicts may be wrong
+            self._covering.clear()
+            self._token = token
+        if cls not in self._covering:
+            covering = {each: None for each in self._general if each[1].covers_class(cls)}
+            self._covering[cls] = covering
+        return self._covering[cls]
+
+    def asks_opaque(self, targets: Iterable[Target]) -> bool:
+        """Whether one of them has a filter that cannot be looked into."""
+        return any(
+            target in self._opaque if target in self._chosen else _is_opaque(target)
+            for target in targets
+        )
+
+    def registrable(self, cls: type) -> bool:
+        """Whether `ABC.register` may give a class targets that it does not have now."""
+        return any(not selector.covers_class(cls) for _, selector in self._registrable)
+
+    def choices(self, target: Target) -> list[Choice]:
+        """What a target is in the plan for."""
+        return self._chosen.get(target, [])
+
+    def __iter__(self) -> Iterator[Target]:
+        return iter(self._chosen)
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __contains__(self, target: Target) -> bool:
+        return target in self._chosen
+
+
+def _is_opaque(target: Target) -> bool:
+    return not all_open(interest.where for interest in target.interests())
+
+
+def _only_topic(selector: Selector[Any]) -> str | None:
+    pattern = selector.topic
+    return pattern.text if pattern is not None and pattern.exact else None
+
+
+MANY = 128  # targets of one class and topic with such filters; asking fewer in a loop is faster
+LOOKED_AT = 128  # events, to see how many of many targets want them
+DENSE = 4  # if one in so many does, asking each in a loop is faster
+
+
+def is_single(target: Target) -> bool:
+    """Whether it stands for one subscription, so that its filter alone decides."""
+    interests = target.interests()
+    return len(interests) == 1 and interests[0].group is None
+
+
+def pays_to_index(targets: Collection[Target]) -> bool:
+    """Whether so many have a filter which can be looked up that an index over them pays."""
+    return len(targets) > MANY and sum(map(_is_indexed, targets)) > MANY
+
+
+def _is_indexed(target: Target) -> bool:
+    where = target.interests()[0].where if is_single(target) else None
+    return where is not None and where.is_indexed
+
+
+class Member:
+    """A target, with what it wants; another interest of it is another member."""
+
+    __slots__ = ("interest", "target")
+
+    def __init__(self, target: Target, interest: Interest) -> None:
+        self.target, self.interest = target, interest
+
+
+class TargetIndex:
+    """All targets that stand for one subscription, by what they want."""
+
+    def __init__(self, targets: Iterable[Target]) -> None:
+        self._matcher: Matcher[Member] = Matcher()
+        self._members: dict[Target, Member] = {}
+        for target in targets:
+            self.put(target)
+
+    def put(self, target: Target) -> None:
+        """Let it have what it wants now; who asks meanwhile finds the old or the new, or both."""
+        before = self._members.pop(target, None)
+        if is_single(target):
+            [interest] = target.interests()
+            if before is not None and before.interest is interest:
+                self._members[target] = before
+                return
+            member = self._members[target] = Member(target, interest)
+            self._matcher.add(member, interest.selector, interest.where)
+        if before is not None:
+            self._matcher.remove(before)
+
+    def remove(self, target: Target) -> None:
+        """Let it have nothing more."""
+        member = self._members.pop(target, None)
+        if member is not None:
+            self._matcher.remove(member)
+
+    def wanting(self, event: Any, topic: str | None) -> set[Target]:
+        """Who wants an event."""
+        return {each.target for each in self._matcher.match(event, topic=topic)}
+
+    def chooser(
+        self,
+        direct: tuple[Target, ...],
+        queued: tuple[Target, ...],
+        topic: str | None,
+        dense: Callable[[], None],
+    ) -> Callable[[Any], tuple[list[int], list[Target]]]:
+        """For one route: the numbers of those to call, in order, and those with a queue.
+
+        `dense` is called when so many want most events that an index is of no use.
+        """
+        match = self._matcher.match
+        called = self._numbers(direct)
+        waiting = self._numbers(queued)
+
+        looked = hits = 0
+
+        def choose(event: Any) -> tuple[list[int], list[Target]]:
+            nonlocal looked, hits
+            found = match(event, topic=topic)
+            looked += 1
+            hits += len(found)
+            if looked == LOOKED_AT:
+                if hits * DENSE > looked * (len(direct) + len(queued)):
+                    dense()
+                looked = hits = 0
+            calls = [number for each in found if (number := called(each)) is not None]
+            calls.sort()
+            if not queued:
+                return calls, []
+            boxes = [number for each in found if (number := waiting(each)) is not None]
+            boxes.sort()
+            return calls, [queued[number] for number in boxes]
+
+        return choose
+
+    def _numbers(self, targets: tuple[Target, ...]) -> Callable[[Member], int | None]:
+        """The number of each target, by what it is in the index now."""
+        members = [(self._members.get(target), number) for number, target in enumerate(targets)]
+        return {each: number for each, number in members if each is not None}.get
+
 
 MOST_CANDIDATES = 4_096  # that are remembered: each topic has its own, and topics never end
 
@@ -37,12 +336,18 @@ class Plan:
     """Who wants what: live subscriptions of a bus, or the routes of a store, by number.
 
     Whoever changes it, or asks for candidates, holds the lock of its bus; `match` is for one thread
-    at a time.
+    at a time, and `function` gives the functions of modules that filters of routes may name.
     """
 
-    def __init__(self, routes: RouteTable | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry | None = None,
+        function: Callable[[str], Callable[..., object] | None] = none_named,
+        *,
+        budget: Budget | None = None,
+    ) -> None:
+        self._registry, self._function, self._budget = registry, function, budget
         self.targets = TargetTable()
-        self._routes = routes
         self.translation = ContextTranslation()
         self._index: TargetIndex | None = None  # made when many want events of one class
         # Emptied when the plan changes, and by a full collection: it would keep classes alive.
@@ -82,12 +387,11 @@ class Plan:
 
     # -- records known by description only ---------------------------------------------------------
 
-    @property
+    @cached_property
     def routes(self) -> RouteTable:
         """The stored subscriptions in effect."""
-        if self._routes is None:
-            self._routes = RouteTable(Registry(classes=()))
-        return self._routes
+        registry = Registry(classes=()) if self._registry is None else self._registry
+        return RouteTable(registry, self._function, budget=self._budget)
 
     @cached_property
     def records(self) -> RecordMatcher:
@@ -159,13 +463,11 @@ class Plan:
                 continue
             ask = partial(self._wanting, form=form, topic=topic)
             verdicts = query.answers(targets, ask) if query.remembers else ask(targets)
-            if query.forms.is_published_in(context):  # as the very object, unless it is copied
-                recipients += [
-                    (target, verdict, query.forms.own_form(form) if target.copies else form)
-                    for target, verdict in verdicts
-                ]
-            else:
-                recipients += [(target, verdict, form) for target, verdict in verdicts]
+            is_own = query.forms.is_published_in(context)  # as the very object, unless it is copied
+            recipients += [
+                (target, verdict, query.forms.own_form(form) if is_own and target.copies else form)
+                for target, verdict in verdicts
+            ]
         return recipients
 
     def _wanting(
@@ -196,13 +498,3 @@ class Plan:
             except FAILURES as error:
                 target.unfit(error)
         return hits
-
-
-def plan_of_routes(
-    registry: Registry,
-    function: Callable[[str], Callable[..., object] | None] = none_named,
-    *,
-    budget: Budget | None = None,
-) -> Plan:
-    """A plan for records: `function` gives the functions of modules that filters may name."""
-    return Plan(RouteTable(registry, function, budget=budget))

@@ -11,8 +11,7 @@ from polycast.errors.failures import FAILURES
 from polycast.events import codec_for
 from polycast.events.isolation import Copies, is_fixed
 from polycast.routing.dispatcher import ROUNDS
-from polycast.routing.recipient_query import EntryForms, RecipientQuery, entry_in
-from polycast.routing.translation import TranslationFailed
+from polycast.routing.translation import EntryForms, RecipientQuery, TranslationFailed, entry_in
 from polycast.stores import Entry, Publisher, Stored, Undecodable
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from polycast.events import Record
     from polycast.routing.dispatcher import Dispatcher
-    from polycast.routing.recipient_query import Recipient
-    from polycast.routing.target_table import Candidates, Target
+    from polycast.routing.plan import Candidates, Target
+    from polycast.routing.translation import Recipient
     from polycast.stores import EventType, Store
     from polycast.typesystem import Registry
 

@@ -7,131 +7,296 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from polycast.errors import BadOptionError
+import msgspec
+
+from polycast.errors import BadOptionError, FilterError, NotDecodableError
 from polycast.filters import Filter
-from polycast.filters.tree.projection import attributes_read
-from polycast.filters.tree.relaxation import EVERYTHING
-from polycast.matching import Definition, Matcher, Selectors
+from polycast.filters.tree.nodes import Attribute, Call, Reach, Variable, walk
+from polycast.filters.tree.relaxation import EVERYTHING, relaxed
+from polycast.matching import Definition, Selector, TopicPattern
 from polycast.routing.context_versions import ContextHistory
-from polycast.routing.described_types import DescribedTypes, class_named
-from polycast.routing.filter_cache import NO_EFFORT, EvaluableFilter, FilterCache
+from polycast.routing.evaluable import NO_EFFORT, VARIABLE, Effort, NameMeanings, is_ambiguous
+from polycast.routing.match import IndexKey, PlannedRoute, RouteIndex
 from polycast.stores.values import PushedFilter
+from polycast.typesystem import (
+    Registry,
+    describe,
+    described_conforms,
+    described_conforms_exactly,
+    is_made,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from polycast.matching import Selector
-    from polycast.routing.evaluable import Effort
+    from polycast.events import Record
+    from polycast.filters.tree.nodes import Node
+    from polycast.matching.interest import SelectedType
     from polycast.stores import StoredRoute, View
-    from polycast.typesystem import Description, Registry
+    from polycast.typesystem import Description
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRoute:
-    """A route, compiled."""
+class DescribedSelector(Selector[Any]):
+    """A selector where some classes are made from descriptions: then these decide."""
 
-    route: StoredRoute
-    definition: Definition
-    selector: Selector[Any]
+    registry: Registry = field(kw_only=True, compare=False, repr=False)
+
+    def _covers_class(self, cls: type) -> bool:
+        if not any(map(is_made, (cls, *self.types))):
+            return Selector._covers_class(self, cls)
+        described, lookup = describe(cls), self.registry.describe
+        targets = [describe(target) for target in self.types]
+        if self.every and self.exact:
+            return described_conforms_exactly(described, *targets, lookup=lookup)
+        decide = described_conforms_exactly if self.exact else described_conforms
+        verdicts = (decide(described, target, lookup=lookup) for target in targets)
+        return all(verdicts) if self.every else any(verdicts)
+
+
+class DescribedTypes:
+    """The types of records and of stored subscriptions."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self._learnt = 0  # descriptions of the store
+        self._classes: dict[str, type] = {}
+        self._ambiguous: dict[str, bool] = {}
+
+    def learn(self, view: View) -> list[Description]:
+        """Learn the descriptions that have come into the store; those that are new here."""
+        new = view.descriptions(after=self._learnt)
+        self._learnt += len(new)
+        unknown = [each for each in new if self.registry.described(each.hash) is None]
+        for description in unknown:
+            self.registry.add(description)
+        if unknown:
+            self._ambiguous = {}
+        return unknown
+
+    def class_of(self, record: Record) -> type:
+        """The class of a record here; `object` if nobody has described it."""
+        known = self._classes.get(record.hash)
+        if known is None:
+            try:
+                known = self.registry.class_for(record.name, record.version, record.hash)
+            except NotDecodableError:
+                return object
+            self._classes[record.hash] = known
+        return known
+
+    def is_ambiguous(self, digest: str, versions: Counter[str]) -> bool:
+        """Whether events of a description may be read otherwise where their class is."""
+        known = self._ambiguous.get(digest)
+        if known is None:
+            known = self._ambiguous[digest] = is_ambiguous(digest, self.registry, versions)
+        return known
+
+    def selector(
+        self, definition: Definition, private: Mapping[str, Description]
+    ) -> DescribedSelector:
+        """What a definition selects; `NotDecodableError` if its types were not learnt before."""
+        types = tuple(self._selected(wanted, private) for wanted in definition.types)
+        pattern = None if definition.topic is None else TopicPattern(definition.topic)
+        about = (definition.every, definition.exact, pattern)
+        return DescribedSelector(types, *about, registry=self.registry)
+
+    def _selected(self, wanted: SelectedType, private: Mapping[str, Description]) -> type:
+        if self.is_private(wanted) and wanted.hash in private:
+            return self.registry.made_apart(private[wanted.hash])
+        return self.registry.class_for(wanted.name, wanted.version, wanted.hash)
+
+    def is_private(self, wanted: SelectedType) -> bool:
+        """Whether a subscription means by a type what nobody else knows."""
+        unknown = self.registry.described(wanted.hash) is None
+        return unknown and self.registry.resolve(wanted.name, version=wanted.version) is None
+
+
+def class_named(registry: Registry, name: str) -> type | None:
+    """The class of a name: the real one if it is here, else one made from its description."""
+    known = registry.resolve(name)
+    described = registry.describe(name) if known is None else None
+    return known if described is None else registry.made(described)
+
+
+class EvaluableFilter(NamedTuple):
+    """What can be asked of a filter."""
+
     where: Filter[Any] | None
-    """What of its filter can be asked here."""
-    sure: bool
+    is_whole: bool
     """Whether that is all of it."""
-    owner: str | None = None
-    """Whose it is, where the filters of one owner must not take the time of others."""
     effort: Effort = NO_EFFORT
-    """What asking it takes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """What the filters of some routes read of an event."""
-
-    filtered: bool
-    """Whether any of them has a filter."""
-    names: frozenset[str] | None
-    """The attributes that are asked for; None if all of the event may be."""
-    effort: Effort = NO_EFFORT
-    """What asking all of them takes."""
 
 
 @dataclass(slots=True)
-class _FilterUsage:
-    """What the filters behind one selector read, as counts, so that they can come and go."""
+class _Text:
+    """One text, however many have it."""
 
-    routes: int = 0
-    filters: int = 0
-    whole: int = 0
-    names: Counter[str] = field(default_factory=Counter)
-    effort: Effort = NO_EFFORT
+    data: object
+    where: Filter[Any] | None = None  # None: it could not be parsed
+    outcome: EvaluableFilter | None = None  # None: it has to be looked at again
+    classes: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    is_parsed: bool = False
+    routes: dict[int, None] = field(default_factory=dict)
 
-    def change(self, entry: PlannedRoute, by: int) -> None:
-        where = entry.where
-        self.routes += by
-        self.effort = self.effort.plus(entry.effort, by)
-        if where is None or where == EVERYTHING:
+
+class FilterCache:
+    """The filters of some routes, by the numbers of these. For one thread."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        class_named: Callable[[str], type | None],
+        *,
+        longest: int = sys.maxsize,
+        weighs: bool = False,
+    ) -> None:
+        self._registry, self._class_named = registry, class_named
+        self._longest = longest  # bytes of a filter; longer ones are not read
+        self._weighs = weighs  # whether anybody wants to know what asking takes
+        self._names: NameMeanings | None = None
+        self._texts: dict[bytes, _Text] = {}
+        self._keys: dict[int, bytes] = {}
+        self._mentioning: dict[str, dict[bytes, _Text]] = {}
+        self._stale: dict[int, None] = {}
+        self.parsed = 0
+        """How many texts were parsed so far."""
+
+    @property
+    def names(self) -> NameMeanings:
+        """What names stand for by now."""
+        if self._names is None:
+            self._names = NameMeanings(self._registry)
+        return self._names
+
+    def add(self, number: int, data: object) -> EvaluableFilter:
+        """What can be asked for a route with this filter."""
+        key = msgspec.msgpack.encode(data)
+        if len(key) > self._longest:
+            return EvaluableFilter(None, is_whole=False)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = _Text(data)
+        text.routes[number] = None
+        self._keys[number] = key
+        return self._outcome(key, text)
+
+    def remove(self, number: int) -> None:
+        """The route is gone."""
+        self._stale.pop(number, None)
+        key = self._keys.pop(number, None)
+        if key is None:
             return
-        self.filters += by
-        names = attributes_read(where.tree)
-        if names is None:
-            self.whole += by
+        text = self._texts[key]
+        del text.routes[number]
+        if not text.routes:
+            del self._texts[key]
+            self._mention(key, text, frozenset())
+
+    def learn(self, new: Iterable[Description]) -> None:
+        """Types have come: some names may stand for something else."""
+        if self._names is None:
             return
-        for name in names:
-            self.names[name] += by
-            if not self.names[name]:
-                del self.names[name]
+        if self._names.are_outdated():
+            self.refresh()
+        self._concern(frozenset().union(*map(self._names.add, new)))
+
+    def refresh(self) -> None:
+        """Classes may have come or gone meanwhile."""
+        if self._names is not None:
+            before, self._names = self._names, None
+            self._concern(self.names.unlike(before))
+
+    def _concern(self, changed: frozenset[str]) -> None:
+        stale = self._stale
+        for name in changed:
+            for text in self._mentioning.get(name, {}).values():  # there may be very many
+                text.outcome = None
+                if name in text.classes:
+                    text.is_parsed = False
+                for number in text.routes:
+                    stale[number] = None
+
+    @property
+    def waiting(self) -> Collection[int]:
+        """The routes that have to be looked at again."""
+        return self._stale.keys()
+
+    def again(self, limit: int) -> list[tuple[int, EvaluableFilter]]:
+        """Some routes whose filters may have to be asked in another way, and in which."""
+        found: list[tuple[int, EvaluableFilter]] = []
+        while self._stale and len(found) < limit:
+            number, _ = self._stale.popitem()
+            key = self._keys[number]
+            found.append((number, self._outcome(key, self._texts[key])))
+        return found
+
+    # -- one text ----------------------------------------------------------------------------------
+
+    def _outcome(self, key: bytes, text: _Text) -> EvaluableFilter:
+        if text.outcome is None:
+            if not text.is_parsed:
+                self._parse(key, text)
+            text.outcome = self._judged(text.where)
+        return text.outcome
+
+    def _judged(self, where: Filter[Any] | None) -> EvaluableFilter:
+        if where is None:  # it names a class that nobody has described
+            return EvaluableFilter(None, is_whole=False)
+        can_ask = self.names.can_ask
+        if can_ask(where.tree):
+            return EvaluableFilter(where, is_whole=True, effort=self._effort(where.tree))
+        less = relaxed(where.tree, can_ask)  # of parts that are cheap there may be very many
+        if not self.names.is_affordable(less):
+            return EvaluableFilter(EVERYTHING, is_whole=False)
+        return EvaluableFilter(Filter(less), is_whole=False, effort=self._effort(less))
+
+    def _effort(self, tree: Node) -> Effort:
+        return self.names.effort(tree) if self._weighs else NO_EFFORT
+
+    def _parse(self, key: bytes, text: _Text) -> None:
+        classes: set[str] = set()
+
+        def class_named(name: str) -> type | None:
+            classes.add(name)
+            return self._class_named(name)
+
+        self.parsed += 1
+        text.is_parsed = True
+        try:
+            text.where = Filter.from_json(text.data, class_named=class_named)
+        except FilterError:
+            text.where = None
+        text.classes = frozenset(classes)
+        names = text.classes
+        if text.where is not None:
+            names |= _mentioned(text.where.tree)
+        self._mention(key, text, names)
+
+    def _mention(self, key: bytes, text: _Text, names: frozenset[str]) -> None:
+        for name in text.names - names:
+            del self._mentioning[name][key]
+            if not self._mentioning[name]:
+                del self._mentioning[name]
+        for name in names - text.names:
+            self._mentioning.setdefault(name, {})[key] = text
+        text.names = names
 
 
-class RouteIndex:
-    """Changed route by route, at a cost that does not depend on how many there are."""
-
-    def __init__(self) -> None:
-        self.matcher: Matcher[int] = Matcher()
-        self._usage: dict[Selector[Any], _FilterUsage] = {}
-        self._selectors = Selectors()  # the same
-
-    def __len__(self) -> int:
-        return len(self.matcher)
-
-    def add(self, entry: PlannedRoute) -> None:
-        """Add a route."""
-        self.matcher.add(entry.route.number, entry.selector, entry.where)
-        self.matcher.prepare(entry.selector)
-        if entry.selector not in self._usage:
-            self._usage[entry.selector] = _FilterUsage()
-            self._selectors.add(entry.selector)
-        self._usage[entry.selector].change(entry, 1)
-
-    def reweigh(self, before: PlannedRoute, now: PlannedRoute) -> None:
-        """Asking a route takes more or less than before."""
-        usage = self._usage[now.selector]
-        usage.effort = usage.effort.plus(before.effort, -1).plus(now.effort)
-
-    def remove(self, entry: PlannedRoute) -> None:
-        """Remove a route."""
-        self.matcher.remove(entry.route.number)
-        usage = self._usage[entry.selector]
-        usage.change(entry, -1)
-        if not usage.routes:
-            del self._usage[entry.selector]
-            self._selectors.remove(entry.selector)
-
-    def projection(self, cls: type, topic: str | None) -> Projection | None:
-        """What the filters of routes that cover a class on a topic read; None if no route does."""
-        usages = [self._usage[selector] for selector in self._selectors.covering(cls, topic)]
-        if not usages:
-            return None
-        whole = any(usage.whole for usage in usages)
-        names = None if whole else frozenset().union(*(usage.names for usage in usages))
-        effort = NO_EFFORT
-        for usage in usages:
-            effort = effort.plus(usage.effort)
-        return Projection(any(usage.filters for usage in usages), names, effort)
-
-
-IndexKey = tuple[str | None, str | None]  # a context, and an owner
+def _mentioned(tree: Node) -> frozenset[str]:
+    """All names that a tree goes by, but those of classes."""
+    found = set()
+    for node in walk(tree):
+        if isinstance(node, Attribute | Reach):
+            found.add(node.name)
+        elif isinstance(node, Call):
+            found.add(node.method)
+        elif isinstance(node, Variable):
+            found.add(VARIABLE)
+    return frozenset(found)
 
 
 def none_named(path: str) -> None:
@@ -169,11 +334,10 @@ class RouteTable:
     ) -> None:
         self.types, self.registry = DescribedTypes(registry), registry
         self._function, self.budget = function, budget
-        self._indexes: dict[IndexKey, RouteIndex] = {}  # one for each context and owner
-        self._entries: dict[int, PlannedRoute] = {}
+        self.indexes: dict[IndexKey, RouteIndex] = {}  # one for each context and owner
+        self.entries: dict[int, PlannedRoute] = {}  # the routes in effect, by their numbers
         self.contexts = ContextHistory(registry, function)
-        self._unsure: dict[int, None] = {}
-        self._unsure_told: frozenset[int] | None = None
+        self.unsure: set[int] = set()  # the routes of whose filters only a part can be asked
         longest = sys.maxsize if budget is None else budget.longest
         named, weighs = partial(class_named, registry), budget is not None
         self.filters = FilterCache(registry, named, longest=longest, weighs=weighs)
@@ -182,24 +346,7 @@ class RouteTable:
 
     def __len__(self) -> int:
         """How many routes are in effect."""
-        return len(self._entries)
-
-    @property
-    def entries(self) -> Mapping[int, PlannedRoute]:
-        """The routes in effect, compiled, by their numbers."""
-        return MappingProxyType(self._entries)
-
-    @property
-    def indexes(self) -> Mapping[IndexKey, RouteIndex]:
-        """Those who listen, by their contexts and owners."""
-        return MappingProxyType(self._indexes)
-
-    @property
-    def unsure(self) -> frozenset[int]:
-        """The routes of whose filters only a part can be asked here."""
-        if self._unsure_told is None:
-            self._unsure_told = frozenset(self._unsure)
-        return self._unsure_told
+        return len(self.entries)
 
     # -- its routes --------------------------------------------------------------------------------
 
@@ -211,10 +358,10 @@ class RouteTable:
         self.learn(view)
         self.reconsider()
         self.contexts.learn(view.contexts(), revision=view.revision())
-        for number in self._entries.keys() - wanted.keys():
+        for number in self.entries.keys() - wanted.keys():
             self.remove(number)
         for number, route in wanted.items():
-            if number not in self._entries:
+            if number not in self.entries:
                 self.add(route)
         self.revision += 1
 
@@ -250,7 +397,7 @@ class RouteTable:
         What that costs does not depend on how many there are. Descriptions that are `private`, by
         their hashes, say what this route means by its types, and nothing else.
         """
-        if route.number in self._entries:
+        if route.number in self.entries:
             accepted = "the number of a route that is not in effect"
             raise BadOptionError("route", route.number, accepted=accepted)
         definition = Definition.decoded(route.definition)
@@ -265,36 +412,32 @@ class RouteTable:
 
     def remove(self, number: int) -> None:
         """Have one route less in effect, at the same cost."""
-        if number not in self._entries:
+        if number not in self.entries:
             raise BadOptionError("number", number, accepted="that of a route that is in effect")
         if number in self.filters.waiting:
-            self.waiting[self._entries[number].owner] -= 1
+            self.waiting[self.entries[number].owner] -= 1
         self._take_out(number)
         self.filters.remove(number)
 
     def _count_waiting(self) -> None:
-        self.waiting = Counter(self._entries[number].owner for number in self.filters.waiting)
+        self.waiting = Counter(self.entries[number].owner for number in self.filters.waiting)
 
     def _take_out(self, number: int) -> None:
-        entry = self._entries.pop(number)
+        entry = self.entries.pop(number)
         key = entry.definition.context, entry.owner
-        self._indexes[key].remove(entry)
-        if not len(self._indexes[key]):
-            del self._indexes[key]
-        self._unsure.pop(number, None)
-        self._changed()
+        self.indexes[key].remove(entry)
+        if not len(self.indexes[key]):
+            del self.indexes[key]
+        self.unsure.discard(number)
+        self.revision += 1
 
     def _put_in(self, entry: PlannedRoute) -> None:
         number = entry.route.number
         key = entry.definition.context, entry.owner
-        self._indexes.setdefault(key, RouteIndex()).add(entry)
-        self._entries[number] = entry
+        self.indexes.setdefault(key, RouteIndex()).add(entry)
+        self.entries[number] = entry
         if not entry.sure:
-            self._unsure[number] = None
-        self._changed()
-
-    def _changed(self) -> None:
-        self._unsure_told = None
+            self.unsure.add(number)
         self.revision += 1
 
     def reconsider(self, limit: int = sys.maxsize) -> bool:
@@ -303,15 +446,15 @@ class RouteTable:
         That many are looked at again; whether there are more.
         """
         for number, outcome in self.filters.again(limit):
-            entry = self._entries[number]
+            entry = self.entries[number]
             self.waiting[entry.owner] -= 1
             where, sure, effort = self._asked_of(entry.definition, outcome)
             if (where, sure) != (entry.where, entry.sure):
                 self._take_out(number)
                 self._put_in(replace(entry, where=where, sure=sure, effort=effort))
             elif effort != entry.effort:
-                now = self._entries[number] = replace(entry, effort=effort)
-                self._indexes[entry.definition.context, entry.owner].reweigh(entry, now)
+                now = self.entries[number] = replace(entry, effort=effort)
+                self.indexes[entry.definition.context, entry.owner].reweigh(entry, now)
                 self.revision += 1
         return bool(self.filters.waiting)
 
@@ -338,7 +481,7 @@ class RouteTable:
 
     def asked(self, number: int) -> PushedFilter:
         """What is asked here of the filter of a route, as things are now."""
-        entry = self._entries[number]
+        entry = self.entries[number]
         where = None if entry.where is None else str(entry.where)
         context, owner, budget = entry.definition.context, entry.owner, self.budget
         # Whether filters are asked about what comes into the context from elsewhere.

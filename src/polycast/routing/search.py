@@ -10,8 +10,8 @@ from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.registered_names import RegisteredNames
-from polycast.routing.described_types import DescribedSelector
-from polycast.routing.plan import plan_of_routes
+from polycast.routing.plan import Plan
+from polycast.routing.route_table import DescribedSelector
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
@@ -132,7 +132,7 @@ class History:
         self._registry = Registry(classes=names.classes)
         for each in search.descriptions:
             self._registry.add(each)
-        self._plan = plan_of_routes(self._registry, names.get)
+        self._plan = Plan(self._registry, names.get)
         routes = [
             StoredRoute(number, "", definition.encoded(), 1)
             for number, definition in enumerate(search.wanted)

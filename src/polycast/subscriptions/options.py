@@ -12,7 +12,7 @@ from polycast.config import Isolation, Settings, check_name, level_named, level_
 from polycast.errors import BadOptionError
 from polycast.events import Identity
 from polycast.matching import check_topic
-from polycast.routing.route_cache import PublishMetadata
+from polycast.routing.publish_codegen import PublishMetadata
 
 if TYPE_CHECKING:
     from polycast.config import (

@@ -35,7 +35,7 @@ from polycast.broker.wire.protocol import (
 )
 from polycast.events import Identity
 from polycast.routing import StorePublisher
-from polycast.routing.submissions import SubmissionQueue
+from polycast.routing.store_publisher import SubmissionQueue
 from polycast.stores import Run
 from polycast.testing import Recorder
 

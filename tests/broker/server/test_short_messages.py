@@ -18,7 +18,7 @@ from polycast.broker.wire.protocol import Answer, Append, Limits, Refused
 from polycast.errors import LimitReachedError
 from polycast.events import Identity, Root
 from polycast.matching import Definition
-from polycast.routing.submissions import SubmissionQueue
+from polycast.routing.store_publisher import SubmissionQueue
 from polycast.stores import Run, Stray
 from polycast.stores.memory_store import MemoryStore
 from polycast.testing import ManualClock

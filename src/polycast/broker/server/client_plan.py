@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from polycast.broker.server.encoding_cache import RoutedBatch
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.request_limits import parts_of
-from polycast.routing import MatchResult, plan_of_routes
+from polycast.routing import MatchResult, Plan
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry
 
@@ -32,7 +32,7 @@ class ClientPlan:
 
     def __init__(self, budget: FilterBudget, monotonic: Callable[[], float]) -> None:
         self._now = monotonic
-        self._plan = plan_of_routes(Registry(classes=()), budget=budget)
+        self._plan = Plan(Registry(classes=()), budget=budget)
         self._recipients: dict[int, EventStream] = {}  # by the number of a definition
         self._numbers: dict[EventStream, dict[str, list[int]]] = {}  # and by subscription
         self._counts: Counter[EventStream] = Counter()  # definitions of each
