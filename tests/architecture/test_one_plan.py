@@ -32,7 +32,7 @@ PLAN = {
 # What asks filters for another reason.
 OTHERS = {
     "delivery": "which member of a group gets what the plan has brought to the group",
-    "subscriptions/filter_health.py": "whether a filter fails for all events of late",
+    "subscriptions/health.py": "whether a filter fails for all events of late",
     "cli/event_lines.py": "which events of a log a listing shows",
     "pipeline": "rows of a table of history, which nobody subscribes to",
 }

@@ -30,7 +30,7 @@ from polycast.cli.terminal import Terminal
 from polycast.config import SystemClock
 from polycast.routing.status import Status, keep_status, status_of
 from polycast.stores import open_store
-from polycast.stores.processes import has_ended, here
+from polycast.stores.liveness import has_ended, here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

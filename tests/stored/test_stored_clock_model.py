@@ -20,7 +20,7 @@ from polycast.delivery import Timers
 from polycast.matching import Interest
 from polycast.matching.selectors import selector_for
 from polycast.stores import StoredSubscription, Transaction
-from polycast.stores.deadlines import wall_offset
+from polycast.stores.liveness import wall_offset
 from polycast.stores.memory_store import MemoryStore
 from polycast.subscriptions.attach import AttachRequest
 from polycast.subscriptions.heartbeat import BEATS, Heartbeat

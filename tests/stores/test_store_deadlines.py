@@ -5,8 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polycast.stores.deadlines import AgeClock, Countdown
-from polycast.stores.processes import ALIVE_FOR, has_ended, here, signed, term_of
+from polycast.stores.liveness import (
+    ALIVE_FOR,
+    AgeClock,
+    Countdown,
+    has_ended,
+    here,
+    signed,
+    term_of,
+)
 from polycast.testing import ManualClock
 
 DAY = 86_400.0

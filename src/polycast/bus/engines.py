@@ -23,15 +23,14 @@ from polycast.runtime import runtime_of
 from polycast.stores import Publisher, Recent, open_store
 from polycast.stores.urls import path_of
 from polycast.subscriptions.advertisements import Advertisements
+from polycast.subscriptions.attach import StoredLeases
 from polycast.subscriptions.dead_letter_replay import DeadLetterReplay
 from polycast.subscriptions.delivery_progress import MemoryProgress, Quiescence, StoreProgress
 from polycast.subscriptions.heartbeat import Heartbeat
-from polycast.subscriptions.leases import StoredLeases
 from polycast.subscriptions.memory_backend import MemoryBackend
 from polycast.subscriptions.retention_job import RetentionJob
-from polycast.subscriptions.store_backend import StoreBackend
+from polycast.subscriptions.store_backend import StoreBackend, Watcher
 from polycast.subscriptions.subscription_registry import MailboxTable, SubscriptionRegistry
-from polycast.subscriptions.watcher import Watcher
 from polycast.typesystem import check_shareable, warn_main
 
 if TYPE_CHECKING:

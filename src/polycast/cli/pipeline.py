@@ -17,7 +17,7 @@ from polycast.cli.targets import StorePlace, place_of, time_at
 from polycast.cli.terminal import is_terminal
 from polycast.routing.status import status_of
 from polycast.stores.doctor import open_readonly
-from polycast.stores.processes import has_ended
+from polycast.stores.liveness import has_ended
 
 if TYPE_CHECKING:
     from argparse import Namespace

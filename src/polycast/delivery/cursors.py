@@ -12,7 +12,7 @@ from polycast.errors import BrokerRefusedError, NotSettledError, StoreError
 from polycast.plain_text import log_of
 from polycast.stores import Flight, Letter, Mark
 from polycast.stores.claims import forget_outliving
-from polycast.stores.deadlines import wall_offset
+from polycast.stores.liveness import wall_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

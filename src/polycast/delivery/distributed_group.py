@@ -24,7 +24,7 @@ from polycast.stores.claims import (
     take_claims,
     tidy,
 )
-from polycast.stores.deadlines import Countdown
+from polycast.stores.liveness import Countdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container

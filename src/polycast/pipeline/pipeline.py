@@ -24,7 +24,7 @@ from polycast.pipeline.spark_session import LEAN, active_session, session, tuned
 from polycast.plain_text import log_of
 from polycast.routing.status import Status, file_of, keep_status, status_of
 from polycast.stores import open_store
-from polycast.stores.processes import here
+from polycast.stores.liveness import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.delivery import first_limit
+from polycast.delivery import DurableCursor, first_limit
 from polycast.errors import DurableChangedError
 from polycast.matching import Definition, definition_of
 from polycast.stores import MARK, Flight, GroupMember, Mark, StoredSubscription
+from polycast.stores.liveness import wall_offset
+from polycast.subscriptions.subscription_registry import cursor_of
 from polycast.typesystem import describe_all
 
 if TYPE_CHECKING:
     from polycast.config import Clock
+    from polycast.delivery import Consumer
     from polycast.matching import Interest
-    from polycast.stores import StoredRoute, Transaction
+    from polycast.stores import Store, StoredRoute, Transaction
     from polycast.subscriptions.heartbeat import FailureDetector
     from polycast.subscriptions.options import EngineName
+    from polycast.subscriptions.subscription_registry import MailboxTable
     from polycast.typesystem import Description
 
 GROUPS = "group:"  # what the names of groups that are not durable begin with
@@ -190,3 +194,54 @@ def rest_of_lease(kept: StoredSubscription, clock: Clock) -> float | None:
         return None
     term = Definition.decoded(kept.definition).lease
     return kept.lease - clock.time() if term is None else term
+
+
+# -- leases ----------------------------------------------------------------------------------------
+
+
+class StoredLeases:
+    """Writes the leases of the subscriptions of one bus."""
+
+    def __init__(
+        self, store: Store, clock: Clock, detector: FailureDetector, mailboxes: MailboxTable
+    ) -> None:
+        self._store, self._clock, self._detector = store, clock, detector
+        self._mailboxes = mailboxes
+
+    def keep(self, consumer: Consumer, lease: float) -> None:
+        """Keep the lease of a durable subscription: any bus ends it after that."""
+        mailbox, until = consumer.mailbox, self._clock.time() + lease
+
+        def save(tx: Transaction) -> None:
+            kept, cursor = tx.subscription(mailbox.name), mailbox.cursor
+            if isinstance(cursor, DurableCursor) and kept and kept.token == cursor.number:
+                definition = replace(Definition.decoded(kept.definition), lease=lease)
+                kept = replace(kept, definition=definition.encoded(), lease=until)
+                tx.save(kept)
+                self._detector.see(kept)
+
+        if consumer.interest.durable is not None:
+            self._store.write(save).result()
+
+    def follow_clock(self) -> None:
+        """Write deadlines anew after the wall clock was set: they end when they would have."""
+        held = [(mailbox, cursor) for mailbox in self._mailboxes if (cursor := cursor_of(mailbox))]
+        for _, cursor in held:
+            cursor.clock_stepped()
+        leased = [
+            (mailbox, cursor.number)
+            for mailbox, cursor in held
+            if mailbox.state.lease.until is not None
+        ]
+
+        def save(tx: Transaction) -> None:
+            offset = wall_offset(self._clock)
+            for mailbox, number in leased:
+                kept = tx.subscription(mailbox.name)
+                if kept and kept.token == number and mailbox.state.lease.until is not None:
+                    kept = replace(kept, lease=mailbox.state.lease.until + offset)
+                    tx.save(kept)
+                    self._detector.moved(kept)
+
+        if leased and self._store.failure is None:
+            self._store.write(save)

@@ -13,8 +13,7 @@ from polycast.errors.failures import STORE_FAILURES
 from polycast.routing.explanation import asked_by_descriptions
 from polycast.runtime import await_all
 from polycast.stores.values import NOT_KNOWN
-from polycast.subscriptions.filter_health import vain_filters
-from polycast.subscriptions.health import PipelineHealth
+from polycast.subscriptions.health import PipelineHealth, vain_filters
 from polycast.subscriptions.retention_job import fullness
 
 if TYPE_CHECKING:

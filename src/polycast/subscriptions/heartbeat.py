@@ -18,8 +18,7 @@ from polycast.matching import Definition
 from polycast.plain_text import log_of
 from polycast.stores import MARK, Mark
 from polycast.stores.claims import tidy
-from polycast.stores.deadlines import STEP, Countdown, wall_offset
-from polycast.stores.processes import has_ended, signed, term_of
+from polycast.stores.liveness import STEP, Countdown, has_ended, signed, term_of, wall_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from polycast.delivery.cursors import Fenced
 from polycast.errors import PolycastError
 from polycast.plain_text import log_of
 from polycast.stores import pins, retain, retention_of
-from polycast.stores.deadlines import AgeClock
+from polycast.stores.liveness import AgeClock
 from polycast.subscriptions.subscription_registry import cursor_of, is_kept
 
 if TYPE_CHECKING:

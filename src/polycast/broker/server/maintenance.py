@@ -9,7 +9,7 @@ from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.ownership import forget_owners
 from polycast.errors import PolycastError
 from polycast.stores import retain
-from polycast.stores.deadlines import AgeClock
+from polycast.stores.liveness import AgeClock
 from polycast.subscriptions.heartbeat import FailureDetector
 
 if TYPE_CHECKING:

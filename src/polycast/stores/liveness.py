@@ -1,4 +1,4 @@
-"""Deadlines and ages stored as wall-clock times, judged by the monotonic clock.
+"""Which processes that use a store are alive, and how deadlines and ages are judged.
 
 A store outlives its processes, so it contains wall-clock times. The wall clock can be set, forward
 or back, by any amount. So a running process counts from when it first saw a deadline, by its
@@ -7,13 +7,19 @@ monotonic clock, as if nobody had set the wall clock.
 
 from __future__ import annotations
 
+import math
+import os
+import platform
 from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
     from polycast.config import Clock
+
+# -- deadlines -------------------------------------------------------------------------------------
 
 STEP = 1.0  # seconds; a smaller difference between the clocks is drift, not a clock that was set
 
@@ -91,3 +97,47 @@ class AgeClock:
         while seen[0][1] < now - age:
             seen.popleft()
         return now + seen[0][0]
+
+
+# -- processes -------------------------------------------------------------------------------------
+
+ALIVE_FOR = 10.0  # seconds without a heartbeat after which a bus counts as dead
+_TERM = " alive_for="  # as it stands in stores
+
+
+def has_ended(process: int, place: str) -> bool:
+    """Whether a process has certainly ended; one on another host may live."""
+    if place.partition(_TERM)[0] != here() or process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def here() -> str:
+    """Name the boot and namespace in which process ids mean what they mean here."""
+    parts = [platform.node()]
+    try:
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    except OSError:
+        pass
+    return "/".join(parts)
+
+
+def signed(heartbeat_timeout: float) -> str:
+    """Return where this process runs, with its heartbeat timeout."""
+    return f"{here()}{_TERM}{heartbeat_timeout!r}"
+
+
+def term_of(place: str) -> float:
+    """Return the heartbeat timeout in what `signed` returned."""
+    try:
+        term = float(place.partition(_TERM)[2])
+    except ValueError:  # an older version says only where it is
+        return ALIVE_FOR
+    return term if math.isfinite(term) and term > 0 else ALIVE_FOR
