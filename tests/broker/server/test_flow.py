@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polycast.broker.server.access import ANYBODY, Principal
-from polycast.broker.server.broker import Broker
+from polycast.broker.server.broker import UNROUTED, Broker
 from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.fair_scheduler import SLICE, RoundRobin
-from polycast.broker.server.flow_control import ByteBudget
+from polycast.broker.server.flow_control import Budget
 from polycast.broker.server.grants import Rights
 from polycast.broker.server.limits import ServerLimits
 from polycast.broker.wire.calls import READ, STEPS
@@ -25,6 +25,7 @@ from polycast.broker.wire.protocol import (
     Append,
     Call,
     Events,
+    Follow,
     Hello,
     Limits,
     Refused,
@@ -68,12 +69,12 @@ class SlowStore(MemoryStore):
 class Client:
     """One that says frames when it is asked for them, and hears."""
 
-    def __init__(self, broker: Broker, *, who: Principal = ANYBODY) -> None:
+    def __init__(self, broker: Broker, *, who: Principal = ANYBODY, name: str = "client") -> None:
         self.frames: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.heard: list[Any] = []
         self.bell = asyncio.Event()
         self.session = ClientSession(broker, self._hear, principal=who, place="here")
-        self.say(Hello(PROTOCOL, "client"))
+        self.say(Hello(PROTOCOL, name))
         self.task = asyncio.create_task(self.session.run(self.frames.get))
 
     async def _hear(self, frame: bytes) -> None:
@@ -208,6 +209,76 @@ def test_a_frame_of_ten_thousand_questions_does_not_keep_others_waiting() -> Non
     run(test, Broker)
 
 
+class WatchedStore(MemoryStore):
+    """Notes at each append how many events all clients still wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fanout: Any = None
+        self.unrouted: list[int] = []
+
+    def submit(self, drafts: Any, *, astray: Any = ()) -> Future[list[int]]:
+        self.unrouted.append(self.newest() + 1 - self.fanout.front)
+        return super().submit(drafts, astray=astray)
+
+
+def watched() -> Broker:
+    store = WatchedStore()
+    broker = Broker(store=store)
+    store.fanout = broker.fanout
+    return broker
+
+
+def flood(client: Client, *, messages: int, of: int) -> None:
+    for number in range(1, messages + 1):
+        identity = Identity(f"{id(client)}", 1, number * of)
+        client.say(Append(number, [Run("a.B", 1, "hash", identity, "json", [b"x"] * of)]))
+
+
+@pytest.mark.parametrize("connections", [1, 10])
+def test_a_flood_of_one_owner_is_read_as_fast_as_it_is_routed(connections: int) -> None:
+    """The events of others are in the same log, behind it."""
+
+    async def test(broker: Broker) -> None:
+        store: Any = broker.store
+        evil = Principal("evil", Rights.of(admin=True), owner="evil")
+        follower = Client(broker)
+        follower.say(Follow(1, 1))
+        await settled()
+        clients = [Client(broker, who=evil, name=f"{n}") for n in range(connections)]
+        for client in clients:
+            flood(client, messages=100 // connections, of=500)
+        while sum(len(client.of(Answer)) for client in clients) < 100:
+            await asyncio.sleep(0)
+        assert max(store.unrouted) <= UNROUTED
+        for client in (*clients, follower):
+            await client.close()
+        await settled()
+        assert broker.unrouted.held == 0
+
+    run(test, watched)
+
+
+def test_a_flood_goes_on_when_its_only_follower_takes_nothing_or_leaves() -> None:
+    async def test(broker: Broker) -> None:
+        evil = Principal("evil", Rights.of(admin=True), owner="evil")
+        follower, client = Client(broker), Client(broker, who=evil)
+        follower.say(Follow(1, 1))
+        await settled()
+        follower.session.events.unread = 10**9
+        flood(client, messages=50, of=500)
+        while len(client.of(Answer)) < 50:
+            await asyncio.sleep(0)
+        await follower.close()
+        flood(client, messages=50, of=500)
+        while len(client.of(Answer)) < 100:
+            await asyncio.sleep(0)
+        assert broker.unrouted.held == 0
+        await client.close()
+
+    run(test, watched)
+
+
 def test_work_with_questions_whose_answers_are_too_much_is_refused() -> None:
     async def test(broker: Broker) -> None:
         client = Client(broker)
@@ -266,7 +337,7 @@ def test_one_address_has_no_more_than_half_of_all_connections(allowed: int, of_o
 
 
 def test_an_owner_that_has_its_part_of_the_room_waits_and_others_do_not() -> None:
-    inbound_budget, told = ByteBudget(100, share=0.25), list[str]()
+    inbound_budget, told = Budget(100, of_one=25), list[str]()
     inbound_budget.change(30, "evil")
     assert not inbound_budget.has_room("evil")
     assert inbound_budget.has_room("shop")
@@ -281,7 +352,7 @@ def test_an_owner_that_has_its_part_of_the_room_waits_and_others_do_not() -> Non
 
 
 def test_all_wait_while_all_have_too_much_and_are_told_of_room() -> None:
-    inbound_budget, told = ByteBudget(100, share=0.5), list[str]()
+    inbound_budget, told = Budget(100, of_one=50), list[str]()
     for owner in ("a", "b", "c"):
         inbound_budget.change(40, owner)
     tell = lambda: told.append("forgotten")  # noqa: E731
@@ -303,7 +374,7 @@ def test_whoever_waits_for_room_is_told_as_soon_as_there_is_some(
     changes: list[tuple[str | None, int, bool]],
 ) -> None:
     """Nobody waits for ever while there is room, and what is held is what is held of each."""
-    inbound_budget, waiting = ByteBudget(100, share=0.4), set[str | None]()
+    inbound_budget, waiting = Budget(100, of_one=40), set[str | None]()
     held: list[tuple[str | None, int]] = []
     for owner, size, is_more in changes:
         if is_more or not held:

@@ -81,6 +81,7 @@ class ClientSession:
         self.events = EventStream(self, window=broker.limits.window)
         self.backpressure = Backpressure(
             broker.inbound_budget,
+            broker.unrouted,
             principal.owner,
             limits=broker.limits,
             inbound=broker.server_limits.inbound,
@@ -163,6 +164,7 @@ class ClientSession:
         while not self.backpressure.may_read.is_set():
             await self.backpressure.may_read.wait()
             await self.broker.round_robin.take(self.party)
+            self.backpressure.update()  # others of its owner, woken with it, may have been first
 
     async def _greet(self, frame: bytes | str | None) -> None:
         if frame is None:

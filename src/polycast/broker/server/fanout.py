@@ -6,6 +6,7 @@ behind: it is served from its own position in the log later, and holds up nobody
 
 from __future__ import annotations
 
+from collections import deque
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ class Fanout:
         self._behind: dict[EventStream, None] = {}
         self.front = 1  # everything before it has been sent to all live clients
         self.newest = self.revision = self.commits = 0
+        self._awaiting: deque[tuple[int, Callable[[], None]]] = deque()  # by position
         self._learnt = -1  # the revision of types and contexts that the plan knows
         self.sent = self.routed = self.published = 0
 
@@ -113,6 +115,7 @@ class Fanout:
             more = self._send_new() or more
         elif not self._behind:
             self.front = self.newest + 1
+        self._call_awaiting()
         more = self._catch_up_some() or more
         more = self.plan.purge() or more
         for recipient in self._idle:
@@ -140,6 +143,16 @@ class Fanout:
         self.front = batch.upto
         self.routed += len(batch.entries)
         return self.front <= self.newest
+
+    def when_routed(self, position: int, call: Callable[[], None]) -> None:
+        """Call back when no client that follows the log waits for events up to a position."""
+        self._awaiting.append((position, call))
+        self._call_awaiting()
+
+    def _call_awaiting(self) -> None:
+        # Positions are in order but for those of events that were sent twice, which may wait.
+        while self._awaiting and (self._awaiting[0][0] < self.front or not self._live):
+            self._awaiting.popleft()[1]()
 
     def _catch_up_some(self) -> bool:
         """Serve clients that are behind, as time allows; whether there may be more to do."""

@@ -1,4 +1,4 @@
-"""Flow control: how many bytes may be held for clients, and when one is not read from.
+"""Flow control: how much may be held for clients, and when one is not read from.
 
 A budget says when there is room, a pool evicts whoever holds most, back-pressure pauses reading.
 """
@@ -6,6 +6,7 @@ A budget says when there is room, a pool evicts whoever holds most, back-pressur
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from polycast.broker.wire.protocol import Limits
 
 
-class ByteBudget:
-    """Counts held bytes, and calls back when there is room again.
+class Budget:
+    """Counts what is held, in bytes or events, and calls back when there is room again.
 
-    One owner may have a `share` of the limit, so that others have room, too.
+    One owner may have no more than `of_one`, so that others have room, too.
     """
 
-    def __init__(self, limit: int, *, share: float = 1.0) -> None:
+    def __init__(self, limit: float = math.inf, *, of_one: float = math.inf) -> None:
         self.limit, self.held = limit, 0
-        self._most_of_one = limit * share
+        self._most_of_one = of_one
         self._of: Counter[str] = Counter()
         self._waiting: dict[str | None, dict[Callable[[], None], None]] = {}
 
@@ -43,7 +44,7 @@ class ByteBudget:
         return self.held < self.limit and is_free
 
     def change(self, by: int, owner: str | None = None) -> None:
-        """Count bytes as held, or as released."""
+        """Count so much as held, or as released."""
         was_full, was_at_most = self.held >= self.limit, not self.has_room(owner)
         self.held += by
         if owner is not None:
@@ -108,7 +109,8 @@ class Backpressure:
 
     def __init__(
         self,
-        budget: ByteBudget,
+        budget: Budget,
+        unrouted: Budget,
         owner: str | None,
         *,
         limits: Limits,
@@ -117,6 +119,7 @@ class Backpressure:
         tell: Callable[[], None],
     ) -> None:
         self._budget, self._owner = budget, owner
+        self._budgets = budget, unrouted
         self._limits, self._inbound, self._outbox, self._tell = limits, inbound, outbox, tell
         self._pending = 0  # unanswered requests
         self.held = 0  # their bytes
@@ -135,10 +138,12 @@ class Backpressure:
 
     def update(self) -> None:
         """Pause or resume reading, by what is unanswered, or answered and not sent yet."""
-        if not self._budget.has_room(self._owner):
-            self._budget.await_room(self.update, self._owner)
-            self._pause()
-        elif (
+        for budget in self._budgets:
+            if not budget.has_room(self._owner):
+                budget.await_room(self.update, self._owner)
+                self._pause()
+                return
+        if (
             self._pending < self._limits.pending
             and self._outbox.has_room()
             and self.held < self._inbound
@@ -166,4 +171,5 @@ class Backpressure:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._budget.forget(self.update, self._owner)
+        for budget in self._budgets:
+            budget.forget(self.update, self._owner)

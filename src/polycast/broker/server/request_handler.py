@@ -142,8 +142,25 @@ class RequestHandler:
         size = self._appends.admit(message)
         self._session.authorization.events.check_append(message.runs, message.astray)
         appending = self._store.submit(message.runs, astray=message.astray)
-        self._fanout.published += sum(len(run.payloads) for run in message.runs)
+        count = sum(len(run.payloads) for run in message.runs)
+        self._fanout.published += count
+        if self._session.owner is not None:
+            self._count_unrouted(appending, count + size // 1_000)
         self._answer_later(appending, message.number, encode, size)
+
+    def _count_unrouted(self, appending: Future[list[int]], count: int) -> None:
+        """Hold events against their owner until they are routed: all later ones wait for that."""
+        unrouted, owner = self._broker.unrouted, self._session.owner
+        unrouted.change(count, owner)
+
+        def appended() -> None:
+            positions = (
+                [0] if appending.cancelled() or appending.exception() else appending.result()
+            )
+            last = positions[-1] if positions else 0
+            self._fanout.when_routed(last, lambda: unrouted.change(-count, owner))
+
+        appending.add_done_callback(lambda done: self._broker.soon(appended))
 
     def _describe(self, message: Describe) -> Iterator[None]:
         descriptions = yield from read_descriptions(message.descriptions)
