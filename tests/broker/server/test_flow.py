@@ -15,7 +15,7 @@ from polycast.broker.server.access import ANYBODY, Principal
 from polycast.broker.server.broker import UNROUTED, Broker
 from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.fair_scheduler import SLICE, RoundRobin
-from polycast.broker.server.flow_control import Budget
+from polycast.broker.server.flow_control import SharedBudget
 from polycast.broker.server.grants import Rights
 from polycast.broker.server.limits import ServerLimits
 from polycast.broker.wire.calls import READ, STEPS
@@ -337,7 +337,7 @@ def test_one_address_has_no_more_than_half_of_all_connections(allowed: int, of_o
 
 
 def test_an_owner_that_has_its_part_of_the_room_waits_and_others_do_not() -> None:
-    inbound_budget, told = Budget(100, of_one=25), list[str]()
+    inbound_budget, told = SharedBudget(100, of_one=25), list[str]()
     inbound_budget.change(30, "evil")
     assert not inbound_budget.has_room("evil")
     assert inbound_budget.has_room("shop")
@@ -352,7 +352,7 @@ def test_an_owner_that_has_its_part_of_the_room_waits_and_others_do_not() -> Non
 
 
 def test_all_wait_while_all_have_too_much_and_are_told_of_room() -> None:
-    inbound_budget, told = Budget(100, of_one=50), list[str]()
+    inbound_budget, told = SharedBudget(100, of_one=50), list[str]()
     for owner in ("a", "b", "c"):
         inbound_budget.change(40, owner)
     tell = lambda: told.append("forgotten")  # noqa: E731
@@ -374,7 +374,7 @@ def test_whoever_waits_for_room_is_told_as_soon_as_there_is_some(
     changes: list[tuple[str | None, int, bool]],
 ) -> None:
     """Nobody waits for ever while there is room, and what is held is what is held of each."""
-    inbound_budget, waiting = Budget(100, of_one=40), set[str | None]()
+    inbound_budget, waiting = SharedBudget(100, of_one=40), set[str | None]()
     held: list[tuple[str | None, int]] = []
     for owner, size, is_more in changes:
         if is_more or not held:

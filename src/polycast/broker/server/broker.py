@@ -14,7 +14,7 @@ from polycast.broker.server.connection_limits import ConnectionLimits, FailedLog
 from polycast.broker.server.fair_scheduler import FairScheduler, RoundRobin
 from polycast.broker.server.fanout import Fanout
 from polycast.broker.server.filter_budget import FilterBudget
-from polycast.broker.server.flow_control import Budget, EvictingPool
+from polycast.broker.server.flow_control import SharedBudget, EvictingPool
 from polycast.broker.server.limits import Quota, ServerLimits
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.loop_callbacks import LoopCallbacks
@@ -73,14 +73,14 @@ class Broker:
         limits_of_all = server_limits if server_limits is not None else ServerLimits()
         self.server_limits = limits_of_all
         self.round_robin = RoundRobin()
-        self.inbound_budget = Budget(
+        self.inbound_budget = SharedBudget(
             limits_of_all.inbound_total, of_one=SHARE * limits_of_all.inbound_total
         )
-        self.unrouted = Budget(of_one=UNROUTED)
+        self.unrouted = SharedBudget(of_one=UNROUTED)
         """Events that are appended, or about to be, and that those of others wait behind."""
         self.incoming_pool = EvictingPool(2 * limits_of_all.inbound_total)
         """Received bytes that do not count in the inbound budget yet."""
-        self.outbound_budget = Budget(limits_of_all.outbound_total)
+        self.outbound_budget = SharedBudget(limits_of_all.outbound_total)
         self.outbound_pool = EvictingPool(2 * limits_of_all.outbound_total)
         """Unsent bytes by session, as in the outbound budget."""
         self.failed_logins = FailedLogins(monotonic=self.clock.monotonic)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polycast.broker.wire.protocol import Limits
 
 
-class Budget:
+class SharedBudget:
     """Counts what is held, in bytes or events, and calls back when there is room again.
 
     One owner may have no more than `of_one`, so that others have room, too.
@@ -109,8 +109,8 @@ class Backpressure:
 
     def __init__(
         self,
-        budget: Budget,
-        unrouted: Budget,
+        budget: SharedBudget,
+        unrouted: SharedBudget,
         owner: str | None,
         *,
         limits: Limits,

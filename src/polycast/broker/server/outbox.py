@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from polycast.broker.server.client_session import ClientSession
-    from polycast.broker.server.flow_control import Budget
+    from polycast.broker.server.flow_control import SharedBudget
     from polycast.broker.wire.protocol import Events, Follow
     from polycast.events import Record
 
@@ -40,7 +40,7 @@ class Outbox:
         limit: int,
         frame: int,
         patience: float,
-        of_all: Budget,
+        of_all: SharedBudget,
         defer: Callable[[Callable[[], None]], object],
     ) -> None:
         self._defer = defer  # until the end of this turn of the event loop
