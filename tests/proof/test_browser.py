@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.origins import Admission
+from polycast.broker.server.network_policy import Admission
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.protocol import PATH
 

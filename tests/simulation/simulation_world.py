@@ -29,10 +29,9 @@ from simulation_scheduler import Death, Party, Scheduler
 from simulation_wire import Network, Serving
 
 import polycast as pc
-from polycast.broker.server.application import application
-from polycast.broker.server.broker import Broker
-from polycast.broker.server.maintenance import BEAT
-from polycast.broker.server.origins import Admission, HostPolicy
+from polycast.broker.server.broker import BEAT, Broker
+from polycast.broker.server.network_policy import Admission, HostPolicy
+from polycast.broker.server.run import application
 from polycast.broker.wire.protocol import PATH, Limits
 from polycast.bus import exit_hook
 from polycast.delivery.settlement import _tokens

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.access import load_tokens
-from polycast.broker.server.listen_address import Listen, check_exposure
-from polycast.broker.server.origins import Admission
+from polycast.broker.server.network_policy import Admission, Listen, check_exposure
 from polycast.broker.wire.protocol import Limits
 from polycast.broker.wire.security import certificate_findings, tls_server_context
 from polycast.cli.declaration import add, add_command, seconds, whole

@@ -10,8 +10,8 @@ import pytest
 from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.client.dialer import addresses_of
 from polycast.broker.client.remote_store import RemoteStore
+from polycast.broker.server.broker import FORGOTTEN, Maintenance
 from polycast.broker.server.limits import Quota
-from polycast.broker.server.maintenance import FORGOTTEN, Maintenance
 from polycast.broker.server.usage import Usage
 from polycast.events import Identity
 from polycast.stores import Draft, Retention, StoredReply

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polycast.broker.server.encoding_cache import RoutedBatch
+from polycast.broker.server.fanout import RoutedBatch
 from polycast.broker.wire.protocol import Events, decode_records
 from polycast.events import Identity, Record
 from polycast.stores import Stored

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from test_flow import Client, run, settled
 
-from polycast.broker.server.authorized_request import LARGEST_DEFINITION
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.client_session import ClientSession
+from polycast.broker.server.query_rules import LARGEST_DEFINITION
 from polycast.broker.server.request_limits import PART, parts_of
 from polycast.broker.server.type_catalog import LARGEST, MOST
 from polycast.broker.wire.protocol import (

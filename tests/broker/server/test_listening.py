@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from polycast.broker.server.listen_address import Listen, addresses_of, check_exposure
+from polycast.broker.server.network_policy import Listen, addresses_of, check_exposure
 from polycast.broker.wire.security import (
     certificate_findings,
     tls_client_context,

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.origins import Admission, HostPolicy, host_of, origin_of
+from polycast.broker.server.network_policy import Admission, HostPolicy, host_of, origin_of
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.protocol import PATH
 from polycast.broker.wire.security import certified_names, tls_server_context

@@ -14,8 +14,7 @@ from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.authorization import Authorization
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.ownership import PublisherOwners
-from polycast.broker.server.type_authorization import MOST_STEPS, SupertypeClaims
-from polycast.broker.server.type_catalog import TypeCatalog
+from polycast.broker.server.type_catalog import MOST_STEPS, SupertypeClaims, TypeCatalog
 from polycast.stores import Draft
 from polycast.typesystem import Description, ancestors
 

@@ -14,8 +14,8 @@ from tenants import ARGUMENTS, OWNED, ROLES, THEIRS, Things, World, a_letter, de
 
 import polycast as pc
 from polycast.broker.server.authorization import RULES
-from polycast.broker.server.authorized_request import anybody
 from polycast.broker.server.ownership import PUBLISHER, SUBSCRIPTION
+from polycast.broker.server.query_rules import anybody
 from polycast.broker.server.remote_transactions import WorkScope, take
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.protocol import Step

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from polycast.broker.server.access import ANYBODY
@@ -14,12 +14,10 @@ from polycast.broker.server.connection_limits import ConnectionLimits, FailedLog
 from polycast.broker.server.fair_scheduler import FairScheduler, RoundRobin
 from polycast.broker.server.fanout import Fanout
 from polycast.broker.server.filter_budget import FilterBudget
-from polycast.broker.server.flow_control import SharedBudget, EvictingPool
+from polycast.broker.server.flow_control import EvictingPool, SharedBudget
 from polycast.broker.server.limits import Quota, ServerLimits
 from polycast.broker.server.log_rate_limit import server_log
-from polycast.broker.server.loop_callbacks import LoopCallbacks
-from polycast.broker.server.maintenance import Maintenance
-from polycast.broker.server.ownership import PublisherOwners, migrate_owners
+from polycast.broker.server.ownership import PublisherOwners, forget_owners, migrate_owners
 from polycast.broker.server.type_catalog import TypeCatalog
 from polycast.broker.server.usage import Usage
 from polycast.broker.wire.calls import LOG, NOTICES, READS
@@ -27,21 +25,135 @@ from polycast.broker.wire.protocol import Limits, encode, encode_result
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, PolycastError, StoreError
 from polycast.runtime import runtime_of
-from polycast.stores import open_store
+from polycast.stores import open_store, retain
+from polycast.stores.liveness import AgeClock
 from polycast.stores.memory_store import MemoryStore
 from polycast.stores.urls import path_of
+from polycast.subscriptions.heartbeat import FailureDetector
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.broker.server.access import Principal, Tokens
     from polycast.broker.server.client_session import ClientSession
     from polycast.config import Clock
-    from polycast.stores import Store
+    from polycast.stores import Store, Transaction
+
+
+T = TypeVar("T")
+_log = server_log()
+
+
+class LoopCallbacks:
+    """The callbacks that wait for one event loop; those before it begins wait for that."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._waiting: list[Callable[[], None]] = []
+        self._deferred: list[Callable[[], None]] | None = None  # None outside of a turn
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Call back in this loop, in whose thread this is called."""
+        self._loop = loop
+        self._call_waiting()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back in the next turn; from any thread."""
+        with self._lock:
+            self._waiting.append(callback)
+            if len(self._waiting) > 1 or self._loop is None:
+                return
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._call_waiting)
+
+    def later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call back after some seconds."""
+        asyncio.get_running_loop().call_later(seconds, callback)
+
+    def defer(self, callback: Callable[[], None]) -> None:
+        """Call back at the end of the turn that is under way."""
+        if self._deferred is None:
+            asyncio.get_running_loop().call_soon(callback)
+        else:
+            self._deferred.append(callback)
+
+    def in_one_turn(self, work: Callable[[], T]) -> T:
+        """Do some work, and then what it has deferred: the next turn of a loop comes late."""
+        deferred: list[Callable[[], None]] = []
+        self._deferred = deferred
+        try:
+            return work()
+        finally:
+            self._deferred = None
+            self._call(deferred)
+
+    def _call_waiting(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        self.in_one_turn(lambda: self._call(waiting))
+
+    def _call(self, callbacks: list[Callable[[], None]]) -> None:
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:  # of one client; others wait behind it
+                _log.exception("an answer could not be given")
+
+
+BEAT = 1.0  # seconds between two checks for dead buses
+EVERY = 10.0  # seconds between two clean-ups
+FORGOTTEN = 24 * 3600.0  # seconds after which no client repeats a transaction
+
+
+class Maintenance:
+    """Runs in every broker; several over one store do not disturb each other."""
+
+    def __init__(
+        self, store: Store, clock: Clock, at_each_beat: Callable[[], None], usage: Usage
+    ) -> None:
+        self._store, self._usage = store, usage
+        self._detector = FailureDetector(clock)
+        self._ages, self._answered = AgeClock(clock), AgeClock(clock)
+        self._at_each_beat = at_each_beat
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        loop, beats = asyncio.get_running_loop(), 0
+        while True:
+            await asyncio.sleep(BEAT)
+            beats += 1
+            try:
+                self._at_each_beat()
+                if self._store.failure is None:
+                    await asyncio.wrap_future(self._store.write(self._bury))
+                    if beats % int(EVERY / BEAT) == 0:
+                        await loop.run_in_executor(None, self.clean_up)
+            except PolycastError as error:
+                _log.warning("the store was not tended: %s", error)
+            except Exception:  # the next beat tries again
+                _log.exception("the store was not tended")
+
+    def _bury(self, tx: Transaction) -> None:
+        self._detector.bury_dead(tx, mine=None)
+
+    def clean_up(self) -> None:
+        """Delete what has expired, and save how much of their quotas owners use."""
+        retain(self._store, self._ages.now)
+        before = self._answered.now(FORGOTTEN) - FORGOTTEN
+        self._store.write(lambda tx: tx.drop_answers(before)).result()
+        self._store.write(self._count_names).result()
+        self._usage.save()
+
+    def _count_names(self, tx: Transaction) -> None:
+        names = forget_owners(tx)
+        tx.after(lambda: self._usage.count(names))
+
 
 UNROUTED = 2_000  # events of one owner that may wait for the fan-out; a kilobyte counts as one
 SHARE = 0.25  # of the bytes of unanswered requests, for one owner
 UNFOLLOWED = 0.02  # seconds after which a commit is looked at if no client follows the log
 AGAIN = 1.0  # seconds after which a failed read is retried
-_log = server_log()
 
 
 class Broker:
@@ -135,11 +247,11 @@ class Broker:
                     self.failure = BrokerError(f"{type(error).__name__}: {error}")
         finally:
             maintenance.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):
                 await maintenance
 
     async def _wait(self) -> None:
-        with contextlib.suppress(TimeoutError):
+        with suppress(TimeoutError):
             # A failed read is retried, in case the disk has recovered.
             await asyncio.wait_for(self._bell.wait(), None if self.failure is None else AGAIN)
         self._bell.clear()
@@ -169,7 +281,7 @@ class Broker:
     def close(self) -> None:
         """Save the usage of quotas, and close the store."""
         self.pool.shutdown(wait=True, cancel_futures=True)
-        with contextlib.suppress(PolycastError):  # a store that has failed
+        with suppress(PolycastError):  # a store that has failed
             self.usage.save()
         self.store.close()
 

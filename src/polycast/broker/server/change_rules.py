@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from polycast.broker.server.authorized_request import (
-    check_bus,
-    check_mine,
-    definition_of,
-    granted,
-    may_see,
-    subject_of,
-)
 from polycast.broker.server.ownership import (
     owner_of_letter,
     owner_of_publisher,
     owner_of_subscription,
     set_publisher_owner,
     set_subscription_owner,
+)
+from polycast.broker.server.query_rules import (
+    check_bus,
+    check_mine,
+    definition_of,
+    granted,
+    may_see,
+    subject_of,
 )
 from polycast.broker.server.usage import size_of
 from polycast.delivery.replay import REPLAYED
@@ -30,7 +30,7 @@ from polycast.typesystem.standard_types import STANDARD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.broker.server.authorized_request import AuthorizedRequest, Rule
+    from polycast.broker.server.query_rules import AuthorizedRequest, Rule
     from polycast.stores import Letter, OpenBus, StoredRoute, StoredSubscription, Transaction
 
 # -- subscriptions ---------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-"""Flow control: how much may be held for clients, and when one is not read from.
+"""Flow control: what one client is sent, how many bytes may be held, and when one is not read from.
 
-A budget says when there is room, a pool evicts whoever holds most, back-pressure pauses reading.
+An outbox sends what waits, a budget says when there is room, a pool evicts whoever holds most, and
+back-pressure pauses reading.
 """
 
 from __future__ import annotations
@@ -10,9 +11,15 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from polycast.broker.wire.protocol import frames
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from typing import Protocol
+
+    from polycast.broker.server.client_session import ClientSession
+    from polycast.broker.wire.protocol import Events, Follow, Limits
+    from polycast.events import Record
 
     class Holder(Protocol):
         """Something that holds memory, such as a connection."""
@@ -21,9 +28,6 @@ if TYPE_CHECKING:
 
         def evict(self) -> None:
             """End it, which frees its memory."""
-
-    from polycast.broker.server.outbox import Outbox
-    from polycast.broker.wire.protocol import Limits
 
 
 class SharedBudget:
@@ -173,3 +177,212 @@ class Backpressure:
             self._timer.cancel()
         for budget in self._budgets:
             budget.forget(self.update, self._owner)
+
+
+GONE = 1006  # the close code of a connection that the client has dropped
+SMALL = 10_000  # bytes that are not counted before the end of a turn of the event loop
+LITTLE = 100_000  # bytes that may wait for one client while the shared budget is exhausted
+
+
+def _never(frame: bytes) -> bool:
+    """Write nothing at once."""
+    del frame
+    return False
+
+
+class Outbox:
+    """Sends what a turn of the event loop has put in as one frame; meanwhile, the next gathers.
+
+    A small frame is written at once, if the network takes it. A task waits for the network.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], Awaitable[None]],
+        write_now: Callable[[bytes], bool] = _never,
+        *,
+        limit: int,
+        frame: int,
+        patience: float,
+        of_all: SharedBudget,
+        defer: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._defer = defer  # until the end of this turn of the event loop
+        self._write, self._write_now = write, write_now
+        self._limit, self._frame, self._patience = limit, frame, patience
+        self._of_all = of_all
+        self.held = 0  # bytes
+        self._counted = 0  # of them, in the shared budget
+        self.was_full = False  # until its reader resets it
+        self._waiting: list[bytes] = []
+        self._bell = asyncio.Event()
+        self._is_due = False  # whether it is written before the next turn of the loop
+        self._is_writing = False  # whether the task waits for the network
+        self._is_closing = False
+        self.changed: Callable[[int], None] = lambda held: None
+        self.emptied: Callable[[], None] = lambda: None  # some of it was sent
+        self.failed: Callable[[int, str], None] = lambda code, why: None
+
+    def has_room(self) -> bool:
+        """Whether more may wait; only a little while the shared budget is exhausted."""
+        most = self._limit if self._of_all.has_room() else min(self._limit, LITTLE)
+        self.was_full = self.was_full or self.held >= most
+        return self.held < most
+
+    def put(self, data: bytes) -> None:
+        """Queue a message."""
+        if self._is_closing:  # it would not be sent
+            return
+        self._waiting.append(data)
+        self.held += len(data)
+        if self._is_writing or self.held > SMALL:
+            self._count()
+        if self._is_writing:
+            self._bell.set()
+        elif not self._is_due:
+            self._is_due = True
+            self._defer(self._flush)
+
+    def _flush(self) -> None:
+        """Write what waits at once, or leave it to the task."""
+        self._is_due = False
+        if not self._waiting or self._is_writing or self._is_closing:
+            return
+        # Nothing else is held while the task does not write.
+        frame, *more = frames(self._waiting, self._frame) if self.held <= LITTLE else (b"",)
+        if frame and not more and self._write_now(frame):
+            self._waiting.clear()
+            self._was_sent(self.held)
+        else:
+            self._count()
+            self._bell.set()
+
+    def end(self) -> None:
+        """Send what waits and no more; it does not count against the shared budget any longer."""
+        self._of_all.change(-self._counted)
+        self._is_closing = True
+        self.changed(0)
+        self._bell.set()
+
+    async def send_all(self) -> None:
+        """Send messages until the outbox ends."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            waiting, self._waiting = self._waiting, []
+            self._is_writing = True
+            try:
+                for frame in frames(waiting, self._frame):
+                    await self._write(frame)
+            except TimeoutError:
+                self._waiting.clear()
+                self.failed(1008, f"it took nothing for {self._patience:g} s")
+                return
+            except Exception:  # the other side is gone
+                self.failed(GONE, "it is gone")
+                return
+            self._is_writing = False
+            self._was_sent(sum(map(len, waiting)))
+            if self._is_closing and not self._waiting:
+                return
+
+    def _was_sent(self, size: int) -> None:
+        self.held -= size
+        if self._counted:
+            self._count()
+        self.emptied()
+
+    def _count(self) -> None:
+        """Count what is held in the shared budget; little that is written at once never is."""
+        change, self._counted = self.held - self._counted, self.held
+        if not self._is_closing:
+            self._of_all.change(change)
+            self.changed(self.held)
+
+
+LATER = 0.05  # seconds after which progress without events is reported
+MUCH_LATER = 0.25  # the same for a client that does not follow the log
+
+
+class EventStream:
+    """One client as a recipient of the fan-out."""
+
+    def __init__(self, session: ClientSession, *, window: int) -> None:
+        self._session, self._window = session, window
+        self.owner = session.owner  # whose filter budget its filters count against
+        self.stream = 0  # its number; 0 until the client follows the log
+        self.at = 0  # everything before this position has been sent
+        self.groups = 0  # how many of its definitions are of shared groups
+        self.unread = 0  # bytes of events that the client has not read
+        self._awaited = 0  # a position that the client waits to hear of
+        self._reported = (0, 0, -1, -1)  # stream, position, revision and commits, as last sent
+        self._latest: Events | None = None  # progress that is not reported yet
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, follow: Follow) -> None:
+        """Begin a new stream; the client does not read what is left of the one before."""
+        self.stream, self.at = follow.stream, max(1, follow.start)
+        self.unread = 0
+
+    def credit(self, size: int) -> None:
+        """Count bytes as read by the client."""
+        self.unread = max(0, self.unread - size)
+
+    def await_progress(self, position: int) -> None:
+        """Report progress beyond a position at once, without waiting for events."""
+        self._awaited = position
+
+    def has_room(self) -> bool:
+        """Whether the client has read most of what it was sent."""
+        return self.unread < self._window and self._session.outbox.has_room()
+
+    @property
+    def may_receive_all(self) -> bool:
+        """Whether the client may receive every event."""
+        return self._session.authorization.is_open
+
+    def may_receive(self, record: Record) -> bool:
+        """Whether the client may receive an event."""
+        return self._session.authorization.events.may_receive(record)
+
+    def send_events(self, events: Events) -> None:
+        """Send events at once; progress without events can wait a little."""
+        if events.records:
+            self.unread += len(events.records)
+            self.tell(events)
+            return
+        new = _progress(events)
+        if new == self._reported:
+            return
+        self._latest = events
+        _, _, revision, commits = self._reported
+        changed = events.revision != revision or (self.groups and events.commits != commits)
+        if changed or (self._awaited and events.upto > self._awaited):
+            self._awaited = 0
+            self._tell_latest()
+        elif self._timer is None:
+            later = LATER if events.stream else MUCH_LATER
+            self._timer = asyncio.get_running_loop().call_later(later, self._tell_latest)
+
+    def _tell_latest(self) -> None:
+        self.close()
+        if self._latest is not None:
+            self.tell(self._latest)
+
+    def tell(self, events: Events) -> None:
+        """Send it, whatever was sent before."""
+        self._latest = None
+        if self._awaited and events.upto > self._awaited:
+            self._awaited = 0
+        self._reported = _progress(events)
+        self._session.post(events)
+
+    def close(self) -> None:
+        """Cancel the report of progress that is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _progress(events: Events) -> tuple[int, int, int, int]:
+    return events.stream, events.upto, events.revision, events.commits

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.broker.server.authorized_request import definition_of
+from polycast.broker.server.query_rules import definition_of
 from polycast.errors import LimitReachedError
 from polycast.matching import TopicPattern, check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from polycast.broker.server.event_authorization import EventAuthorization
+    from polycast.broker.server.authorization import EventAuthorization
     from polycast.broker.server.limits import ServerLimits
     from polycast.broker.wire.protocol import Append, Limits
     from polycast.config import Clock
