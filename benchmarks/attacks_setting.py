@@ -25,6 +25,7 @@ from websockets.exceptions import WebSocketException
 import polycast as pc
 from polycast.broker.server.access import load_tokens, new_token
 from polycast.broker.server.broker import Broker
+from polycast.broker.server.garbage_collection import RareCollections
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.calls import STEPS
 from polycast.broker.wire.protocol import (
@@ -105,6 +106,8 @@ class House:
         path.chmod(0o600)
         self._secrets = Secrets(*secrets)
         self._serving = Serving(Broker("memory:", tokens=load_tokens(path)))
+        self._collections = RareCollections()  # as in the process of `polycast serve`
+        self._collections.__enter__()
         self._serving.__enter__()
 
     def open(self) -> tuple[str, Secrets]:
@@ -117,6 +120,7 @@ class House:
 
     def close(self) -> None:
         self._serving.__exit__(None, None, None)
+        self._collections.__exit__()
         self._folder.cleanup()
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.access import load_tokens
+from polycast.broker.server.garbage_collection import RareCollections
 from polycast.broker.server.network_policy import Admission, Listen, check_exposure
 from polycast.broker.wire.protocol import Limits
 from polycast.broker.wire.security import certificate_findings, tls_server_context
@@ -107,7 +108,7 @@ def run(given: Namespace, terminal: Terminal) -> int:
     with _logging_to_stderr(), StopRequest() as stop:
         stop.listen()
         serving = _serving_of(given, addresses, listen.port, tls, tokens, admission)
-        with serving:
+        with RareCollections(), serving:
             _tell_ready(given, serving, addresses, terminal)
             while not stop.wait(_LOOK):
                 if not serving.is_alive:
