@@ -212,6 +212,7 @@ def main() -> None:
     """Do some work as often as each line says."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     with WORK[name](folder) as run, quiet_gc(), suppress(BrokenPipeError):
+        run(1)  # what is loaded or compiled at the first time is no part of the work
         for line in sys.stdin:
             print(run(int(line)), flush=True)
 
