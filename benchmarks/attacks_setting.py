@@ -23,10 +23,10 @@ import websockets.asyncio.client
 from websockets.exceptions import WebSocketException
 
 import polycast as pc
-from polycast.broker.server.access import load_tokens, new_token
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.garbage_collection import RareCollections
 from polycast.broker.server.run import Serving
+from polycast.broker.server.tokenfile import load_tokens, new_token
 from polycast.broker.wire.calls import STEPS
 from polycast.broker.wire.protocol import (
     PATH,

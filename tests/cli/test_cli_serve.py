@@ -16,7 +16,7 @@ import trustme
 from shop_events import Sale, url
 
 import polycast as pc
-from polycast.broker.server.access import new_token
+from polycast.broker.server.tokenfile import new_token
 
 POLYCAST = [sys.executable, "-W", "error", "-m", "polycast"]
 Serve = Callable[..., tuple[subprocess.Popen[str], str]]

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from shop_events import url
 
-from polycast.broker.server.access import load_tokens, new_token
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
+from polycast.broker.server.tokenfile import load_tokens, new_token
 
 SAME = [
     ["tail", "PLACE", "--since", "beginning"],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from polycast.broker.server.access import load_tokens
+from polycast.broker.server.tokenfile import load_tokens
 from polycast.testing import ManualClock
 
 GRANTED = ["--publish", "shop.Order", "--publish", "shop.Note @ /Chat/**", "--subscribe", "*"]

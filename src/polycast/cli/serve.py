@@ -7,9 +7,9 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from polycast.broker.server.access import load_tokens
 from polycast.broker.server.garbage_collection import RareCollections
 from polycast.broker.server.network_policy import Admission, Listen, check_exposure
+from polycast.broker.server.tokenfile import load_tokens
 from polycast.broker.wire.protocol import Limits
 from polycast.broker.wire.security import certificate_findings, tls_server_context
 from polycast.cli.declaration import add, add_command, seconds, whole
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator
 
-    from polycast.broker.server.access import Tokens
     from polycast.broker.server.run import Serving
+    from polycast.broker.server.tokenfile import Tokens
 from polycast.cli.terminal import Terminal
 
 LISTEN = "127.0.0.1:7788"

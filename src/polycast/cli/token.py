@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from polycast.broker.server.access import Rights, new_token
+from polycast.broker.server.access import Rights
 from polycast.broker.server.limits import QUOTAS, Quota
-from polycast.broker.server.tokenfile import findings_at, name_problem, read_tokens
+from polycast.broker.server.tokenfile import findings_at, name_problem, new_token, read_tokens
 from polycast.cli.declaration import add, add_command, add_family
 from polycast.cli.formatting import by_severity, count, listed, moment
 from polycast.cli.terminal import UsageError
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.broker.server.access import TokenFinding
-    from polycast.broker.server.tokenfile import AccessToken, Contents
+    from polycast.broker.server.tokenfile import AccessToken, Contents, TokenFinding
     from polycast.cli.formatting import Line
     from polycast.cli.terminal import Terminal
 

@@ -11,10 +11,10 @@ import pytest
 from broker_process import BrokerProcess
 
 import polycast as pc
-from polycast.broker.server.access import load_tokens, new_token
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.log_rate_limit import LogRateFilter, server_log
 from polycast.broker.server.run import Serving
+from polycast.broker.server.tokenfile import load_tokens, new_token
 
 Serve = Callable[..., Serving]
 

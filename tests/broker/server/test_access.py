@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polycast.broker.server.access import ANYBODY, OPEN, Grant, Rights, load_tokens, new_token
-from polycast.broker.server.tokenfile import CODES, read_tokens
+from polycast.broker.server.access import ANYBODY, OPEN, Grant, Rights
+from polycast.broker.server.tokenfile import CODES, load_tokens, new_token, read_tokens
 from polycast.errors import AccessDeniedError, BadGrantError, BadTokensError
 
 ORDER = ("shop.Order", "shop.Document")

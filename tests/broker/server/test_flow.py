@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polycast.broker.server.access import ANYBODY, Principal
+from polycast.broker.server.access import ANYBODY, Principal, Rights
 from polycast.broker.server.broker import UNROUTED, Broker
 from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.fair_scheduler import SLICE, RoundRobin
 from polycast.broker.server.flow_control import SharedBudget
-from polycast.broker.server.grants import Rights
 from polycast.broker.server.limits import ServerLimits
 from polycast.broker.wire.calls import READ, STEPS
 from polycast.broker.wire.protocol import (

@@ -13,8 +13,8 @@ import pytest
 from test_broker_clients import talk
 
 import polycast as pc
-from polycast.broker.server.access import load_tokens
 from polycast.broker.server.run import Serving
+from polycast.broker.server.tokenfile import load_tokens
 from polycast.broker.wire.protocol import PROTOCOL, Call, Hello, Limits
 from test_text import HOSTILE, obeyed
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import polycast as pc
-from polycast.broker.server.access import load_tokens, new_token
 from polycast.broker.server.run import Serving
+from polycast.broker.server.tokenfile import load_tokens, new_token
 from polycast.matching.interest import Definition, SelectedType
 from polycast.stores import Run
 from polycast.typesystem import AttributeDescription, Description, MemberDescription, TypeExpression

@@ -1,39 +1,247 @@
-"""Tokens: who a client is, and what it may do."""
+"""Who a client is, what it may publish and receive, and which owner has which names of types."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import os
-import secrets
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import lru_cache, partial
 
-from polycast.broker.server.grants import OPEN, Grant, Rights
-from polycast.broker.server.limits import Quota
-from polycast.broker.server.ownership import Owners
-from polycast.broker.server.tokenfile import TokenFinding, claims_of, findings_at, read_tokens
-from polycast.errors import AccessDeniedError, BadTokensError
+from polycast.errors import AccessDeniedError, BadGrantError, BadTopicError
+from polycast.matching.topics import TopicPattern
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_JOINT = " @ "
+_REMEMBERED = 8_192  # decisions per right; the least recently used are dropped
 
-    from polycast.broker.server.tokenfile import AccessToken, Contents
+Verdict = Callable[[tuple[str, ...], str | None], bool]
 
-__all__ = [
-    "ANYBODY",
-    "OPEN",
-    "Grant",
-    "Principal",
-    "Rights",
-    "TokenFinding",
-    "Tokens",
-    "load_tokens",
-    "new_token",
-]
 
-_QUOTA = Quota()  # of owners without an [[owner]] table
-Stamp = tuple[int, int, int]  # when a file was written, its size, and which file it is
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A pattern for the names of types, one for topics, or both; `*` matches everything."""
+
+    text: str
+    topic: TopicPattern | None = field(init=False, repr=False, compare=False)
+    _type: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_letters(self.text)
+        names, joint, topic = self.text.partition(_JOINT)
+        if self.text.startswith("/"):
+            if joint:
+                raise BadGrantError(self.text, at=len(names), why="the type comes before the topic")
+            names, topic = "", self.text
+        start = len(self.text) - len(topic)
+        has_topic = bool(joint) or not names
+        pattern = _topic_pattern(self.text, topic, start) if has_topic else None
+        object.__setattr__(self, "topic", pattern)
+        object.__setattr__(self, "_type", _type_pattern(self.text, names) if names else None)
+
+    def covers(self, names: Sequence[str], topic: str | None) -> bool:
+        """Whether it covers an event, by the names of its class and supertypes and by its topic."""
+        if self.topic is not None and (topic is None or not self.topic.matches(topic)):
+            return False
+        return self._type is None or any(map(self._type.match, names))
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def of_names(cls, text: str) -> Grant:
+        """A grant over names of types only; raises `BadGrantError` for one with a topic."""
+        grant = cls(text)
+        if grant.topic is not None:
+            at = text.index("/")
+            raise BadGrantError(text, at=at, why="a type is described for all topics; leave it out")
+        return grant
+
+
+def _check_letters(text: str) -> None:
+    if not text.strip():
+        raise BadGrantError(text, at=0, why="it is empty")
+    for at, letter in enumerate(text):
+        if not letter.isprintable():
+            raise BadGrantError(text, at=at, why=f"{letter!r} cannot be printed")
+    if text != text.strip():
+        at = 0 if text[0].isspace() else len(text.rstrip())
+        raise BadGrantError(text, at=at, why="it has a space at its end")
+
+
+def _type_pattern(text: str, names: str) -> re.Pattern[str]:
+    """Only `*` is special, and it crosses dots."""
+    for wrong, why in (
+        ("@", "a type and a topic are joined by ' @ ', with a space on each side"),
+        ("**", "in a type '*' stands for any letters, dots too; '**' is for topics"),
+        ("?", "the only wildcard in a type is '*'"),
+        ("/", "a topic begins with '/', and a type has none in it"),
+    ):
+        if wrong in names:
+            raise BadGrantError(text, at=names.index(wrong), why=why)
+    # Unlike `.*`, what fnmatch makes of several `*` does not backtrack for long.
+    return re.compile(fnmatch.translate(names.replace("[", "[[]")))
+
+
+def _topic_pattern(text: str, topic: str, start: int) -> TopicPattern:
+    if not topic.startswith("/"):
+        raise BadGrantError(text, at=start, why=f"the topic {topic!r} does not start with '/'")
+    try:
+        return TopicPattern(topic)
+    except BadTopicError:
+        at, why = _bad_level(topic)
+        raise BadGrantError(text, at=start + at, why=why) from None
+
+
+def _bad_level(topic: str) -> tuple[int, str]:
+    at = 1
+    for level in topic[1:].split("/"):
+        if not level:
+            return at, "the topic has an empty level"
+        if "*" in level and level not in ("*", "**"):
+            return at, f"the level {level!r} mixes a name with a wildcard"
+        at += len(level) + 1
+    return 0, "it is not a topic"
+
+
+def _covered(
+    grants: tuple[Grant, ...], names: tuple[str, ...], topic: str | None, *, everything: bool
+) -> bool:
+    return everything or any(grant.covers(names, topic) for grant in grants)
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a token may publish and receive; an admin may do everything, also to others.
+
+    `names` are always those of an event's class and all its supertypes, so that a grant on a type
+    covers its subtypes, also those that are described later.
+    """
+
+    publish: tuple[Grant, ...] = ()
+    subscribe: tuple[Grant, ...] = ()
+    admin: bool = False
+    describe: tuple[Grant, ...] = ()
+    _published: Verdict = field(init=False, repr=False, compare=False)
+    _received: Verdict = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, grants in (("_published", self.publish), ("_received", self.subscribe)):
+            verdict = partial(_covered, grants, everything=self.admin)
+            object.__setattr__(self, name, lru_cache(_REMEMBERED)(verdict))
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        publish: Sequence[str] = (),
+        subscribe: Sequence[str] = (),
+        admin: bool = False,
+        describe: Sequence[str] = (),
+    ) -> Rights:
+        """Parse rights; raises `BadGrantError` for a grant that cannot be read."""
+        named = tuple(map(Grant.of_names, describe))
+        return cls(tuple(map(Grant, publish)), tuple(map(Grant, subscribe)), admin, named)
+
+    def may_describe(self, names: Iterable[str]) -> bool:
+        """Whether a type with this name and these aliases may be described for everybody."""
+        grants = self.describe
+        return self.admin or all(
+            any(grant.covers((name,), None) for grant in grants) for name in names
+        )
+
+    def may_publish(self, names: Sequence[str], topic: str | None) -> bool:
+        """Whether an event may be published."""
+        return self._published(tuple(names), topic)
+
+    def may_receive(self, names: Sequence[str], topic: str | None) -> bool:
+        """Whether an event may be received."""
+        return self._received(tuple(names), topic)
+
+    def may_subscribe(self, names: Sequence[str], topic: str | None) -> bool:
+        """Whether a subscription could receive anything at all.
+
+        Names and topic do not matter: a subscription may be wider than its grants, since
+        `may_receive` decides on every single event.
+        """
+        return self.admin or bool(self.subscribe)
+
+
+OPEN = Rights.of(publish=["*"], subscribe=["*"], admin=True)
+"""The rights of every client at a broker without tokens."""
+
+
+# -- owners of names -------------------------------------------------------------------------------
+
+_NAMES_REMEMBERED = 10_000  # names
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An owner's grant to describe names."""
+
+    owner: str
+    grant: Grant
+    token: str  # the name of the token with the grant
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Which owner has which names: by grant, never by order of arrival."""
+
+    claims: tuple[Claim, ...] = ()
+    _known: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def owner_of(self, name: str) -> str | None:
+        """The owner of a name; None if it has none."""
+        if name not in self._known:
+            if len(self._known) >= _NAMES_REMEMBERED:
+                self._known.clear()
+            owners = (claim.owner for claim in self.claims if claim.grant.covers((name,), None))
+            self._known[name] = next(owners, None)
+        return self._known.get(name)
+
+
+def conflicts(claims: Iterable[Claim]) -> Iterator[tuple[Claim, Claim, str]]:
+    """Pairs of claims of different owners that cover a common name, with such a name."""
+    before: list[Claim] = []
+    for claim in claims:
+        for other in before:
+            name = in_common(claim.grant.text, other.grant.text)
+            if other.owner != claim.owner and name is not None:
+                yield claim, other, name
+        before.append(claim)
+
+
+def in_common(one: str, other: str) -> str | None:
+    """A name that two patterns with `*` both cover; None if there is none."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [(0, 0, "")]
+    while waiting:
+        here, there, name = waiting.pop()
+        if here == len(one) and there == len(other):
+            return name
+        if (here, there) not in seen:
+            seen.add((here, there))
+            waiting += _steps(one, other, (here, there, name))
+    return None
+
+
+def _steps(one: str, other: str, at: tuple[int, int, str]) -> Iterator[tuple[int, int, str]]:
+    here, there, name = at
+    mine, theirs = one[here : here + 1], other[there : there + 1]
+    if mine == "*":
+        yield here + 1, there, name
+        if theirs and theirs != "*":
+            yield here, there + 1, name + theirs
+    if theirs == "*":
+        yield here, there + 1, name
+        if mine and mine != "*":
+            yield here + 1, there, name + mine
+    if mine and mine == theirs != "*":
+        yield here + 1, there + 1, name + mine
+
+
+# -- clients ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,104 +297,6 @@ class Principal:
 
 ANYBODY = Principal("anybody", OPEN)
 """Every client of a broker without tokens."""
-
-
-class Tokens:
-    """The tokens of a file, which can be reloaded while other threads use them.
-
-    The contents are one value that is replaced as a whole, so `find` needs no lock; one thread
-    reloads.
-    """
-
-    def __init__(self, path: str, contents: Contents, stamp: Stamp | None) -> None:
-        self.path = path
-        self.generation = 1
-        """Grows with each reload."""
-        self._contents = contents
-        self._owners = Owners(tuple(claims_of(contents.tokens)))
-        self._stamp = stamp
-
-    def owner_of(self, name: str) -> str | None:
-        """The owner of a type name; None if only admins may describe it."""
-        return self._owners.owner_of(name)
-
-    def quota_of(self, owner: str) -> Quota:
-        """The quota of an owner."""
-        return self._contents.quotas.get(owner, _QUOTA)
-
-    def owners(self) -> list[str]:
-        """All owners, sorted."""
-        return sorted({token.owner for token in self._contents.tokens})
-
-    def __len__(self) -> int:
-        return len(self._contents.tokens)
-
-    def find(self, secret: str | None, *, now: float) -> Principal | None:
-        """The holder of a secret; None if it is missing, unknown or expired.
-
-        All digests are compared, each in constant time, so that the time tells nothing.
-        """
-        if not secret:
-            return None
-        return self._of(hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest(), now)
-
-    def refresh(self, principal: Principal, *, now: float) -> Principal | None:
-        """A connected principal by the tokens of now; None if its token is not valid any more."""
-        return self._of(principal._digest, now)
-
-    def findings(self, *, now: float) -> tuple[TokenFinding, ...]:
-        """Warnings: a file that others can read, tokens that have expired or may do nothing."""
-        contents = self._contents
-        return (*contents.findings, *findings_at(contents.tokens, now))
-
-    def reload_if_changed(self) -> BadTokensError | None:
-        """Reload a file that has changed; an error is returned once, and keeps the old tokens."""
-        stamp = _stamp(self.path)
-        if stamp == self._stamp:
-            return None
-        self._stamp = stamp
-        contents = read_tokens(self.path)
-        if contents.errors:
-            return BadTokensError(self.path, contents.errors)
-        self._contents = contents
-        self._owners = Owners(tuple(claims_of(contents.tokens)))
-        self.generation += 1
-        return None
-
-    def _of(self, digest: bytes, now: float) -> Principal | None:
-        match: AccessToken | None = None
-        for token in self._contents.tokens:
-            if hmac.compare_digest(token.digest, digest):
-                match = token
-        if match is None or not match.is_valid(now):
-            return None
-        return Principal(match.name, match.rights, match.expires, digest, match.owner)
-
-
-def load_tokens(path: str | os.PathLike[str]) -> Tokens:
-    """Load the tokens of a file; raises `BadTokensError` with everything that is wrong in it."""
-    name = os.fspath(path)
-    stamp = _stamp(name)  # before reading, so that a change meanwhile is noticed later
-    contents = read_tokens(name)
-    if contents.errors:
-        raise BadTokensError(name, contents.errors)
-    return Tokens(name, contents, stamp)
-
-
-def new_token() -> tuple[str, str]:
-    """A new secret, and its SHA-256: a broker knows only that."""
-    secret = secrets.token_urlsafe(32)
-    while secret.startswith("-"):  # which a command line would take for an option
-        secret = secrets.token_urlsafe(32)
-    return secret, hashlib.sha256(secret.encode()).hexdigest()
-
-
-def _stamp(path: str) -> Stamp | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _event(names: Sequence[str], topic: str | None) -> str:

@@ -34,8 +34,9 @@ from polycast.subscriptions.heartbeat import FailureDetector
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.broker.server.access import Principal, Tokens
+    from polycast.broker.server.access import Principal
     from polycast.broker.server.client_session import ClientSession
+    from polycast.broker.server.tokenfile import Tokens
     from polycast.config import Clock
     from polycast.stores import Store, Transaction
 

@@ -1,20 +1,22 @@
-"""The file of tokens: TOML, read into plain values, with everything that is wrong in it."""
+"""The tokens of a file, TOML that is read with everything that is wrong in it, and reloaded."""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
+import hmac
+import os
 import re
+import secrets
 import tomllib
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from polycast.broker.server.grants import Grant, Rights
+from polycast.broker.server.access import Claim, Grant, Owners, Principal, Rights, conflicts
 from polycast.broker.server.limits import QUOTAS, Quota
-from polycast.broker.server.ownership import Claim, conflicts
 from polycast.broker.wire.security import readable_by_others
-from polycast.errors import BadGrantError
+from polycast.errors import BadGrantError, BadTokensError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -344,3 +346,105 @@ def _kind(value: object) -> str:
     kinds = {bool: "true or false", int: "a number", float: "a number", str: "a string"}
     kinds |= {list: "a list", dict: "a table"}
     return kinds.get(type(value), f"a {type(value).__name__}")
+
+
+_QUOTA = Quota()  # of owners without an [[owner]] table
+Stamp = tuple[int, int, int]  # when a file was written, its size, and which file it is
+
+
+class Tokens:
+    """The tokens of a file, which can be reloaded while other threads use them.
+
+    The contents are one value that is replaced as a whole, so `find` needs no lock; one thread
+    reloads.
+    """
+
+    def __init__(self, path: str, contents: Contents, stamp: Stamp | None) -> None:
+        self.path = path
+        self.generation = 1
+        """Grows with each reload."""
+        self._contents = contents
+        self._owners = Owners(tuple(claims_of(contents.tokens)))
+        self._stamp = stamp
+
+    def owner_of(self, name: str) -> str | None:
+        """The owner of a type name; None if only admins may describe it."""
+        return self._owners.owner_of(name)
+
+    def quota_of(self, owner: str) -> Quota:
+        """The quota of an owner."""
+        return self._contents.quotas.get(owner, _QUOTA)
+
+    def owners(self) -> list[str]:
+        """All owners, sorted."""
+        return sorted({token.owner for token in self._contents.tokens})
+
+    def __len__(self) -> int:
+        return len(self._contents.tokens)
+
+    def find(self, secret: str | None, *, now: float) -> Principal | None:
+        """The holder of a secret; None if it is missing, unknown or expired.
+
+        All digests are compared, each in constant time, so that the time tells nothing.
+        """
+        if not secret:
+            return None
+        return self._of(hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest(), now)
+
+    def refresh(self, principal: Principal, *, now: float) -> Principal | None:
+        """A connected principal by the tokens of now; None if its token is not valid any more."""
+        return self._of(principal._digest, now)
+
+    def findings(self, *, now: float) -> tuple[TokenFinding, ...]:
+        """Warnings: a file that others can read, tokens that have expired or may do nothing."""
+        contents = self._contents
+        return (*contents.findings, *findings_at(contents.tokens, now))
+
+    def reload_if_changed(self) -> BadTokensError | None:
+        """Reload a file that has changed; an error is returned once, and keeps the old tokens."""
+        stamp = _stamp(self.path)
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        contents = read_tokens(self.path)
+        if contents.errors:
+            return BadTokensError(self.path, contents.errors)
+        self._contents = contents
+        self._owners = Owners(tuple(claims_of(contents.tokens)))
+        self.generation += 1
+        return None
+
+    def _of(self, digest: bytes, now: float) -> Principal | None:
+        match: AccessToken | None = None
+        for token in self._contents.tokens:
+            if hmac.compare_digest(token.digest, digest):
+                match = token
+        if match is None or not match.is_valid(now):
+            return None
+        return Principal(match.name, match.rights, match.expires, digest, match.owner)
+
+
+def load_tokens(path: str | os.PathLike[str]) -> Tokens:
+    """Load the tokens of a file; raises `BadTokensError` with everything that is wrong in it."""
+    name = os.fspath(path)
+    stamp = _stamp(name)  # before reading, so that a change meanwhile is noticed later
+    contents = read_tokens(name)
+    if contents.errors:
+        raise BadTokensError(name, contents.errors)
+    return Tokens(name, contents, stamp)
+
+
+def new_token() -> tuple[str, str]:
+    """A new secret, and its SHA-256: a broker knows only that."""
+    secret = secrets.token_urlsafe(32)
+    while secret.startswith("-"):  # which a command line would take for an option
+        secret = secrets.token_urlsafe(32)
+    return secret, hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
