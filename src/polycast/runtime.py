@@ -38,11 +38,17 @@ if TYPE_CHECKING:
 class Forks:
     """How often this process was forked from another that had loaded this module."""
 
-    count = 0
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self) -> None:
+        """Count one more."""
+        self.count += 1
 
 
-def _count_fork() -> None:
-    Forks.count += 1
+FORKS = Forks()
 
 
 class Home:
@@ -51,15 +57,15 @@ class Home:
     __slots__ = ("_forks", "_what")
 
     def __init__(self, what: str = "this bus") -> None:
-        self._what, self._forks = what, Forks.count
+        self._what, self._forks = what, FORKS.count
 
     def is_elsewhere(self) -> bool:
         """Whether this process is a child of that one."""
-        return self._forks != Forks.count
+        return self._forks != FORKS.count
 
     def check(self, operation: str) -> None:
         """Raise `ForkedError` in a child."""
-        if self._forks != Forks.count:
+        if self._forks != FORKS.count:
             raise ForkedError(operation, self._what)
 
 
@@ -85,7 +91,7 @@ def _free_locks() -> None:
             lock._at_fork_reinit()
 
 
-in_child(_count_fork)
+in_child(FORKS.note)
 in_child(_free_locks)
 
 

@@ -259,10 +259,10 @@ def test_a_cancelled_task_does_not_end_an_async_subscription() -> None:
             seen.append(tick.number)
 
         async with pc.Bus() as bus:
-            sub = bus.subscribe(Tick, callback, backoff=0.01)
+            bus.subscribe(Tick, callback, backoff=0.01)
             bus.publish(Tick(1))
             await asyncio.sleep(0)
-            task = sub.consumer._task  # type: ignore[attr-defined]
+            [task] = asyncio.all_tasks() - {asyncio.current_task()}
             task.cancel()
             bus.publish(Tick(2))
             await asyncio.to_thread(_until, lambda: len(seen) == 2)

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery.consumer import inside
+from polycast.delivery.consumer import callbacks_under_way
 from polycast.errors import QueueFullError, StoreFailedError
 from polycast.matching import check_topic
 from polycast.subscriptions.options import label_of
@@ -90,13 +90,15 @@ class Publishing:
         """Publish now, or wait for room in a thread; who comes later gets a later place."""
         del event, options
         if self._waiting == 0:
-            mark = inside.set((*inside.get(), None))  # where nothing may wait for room
+            mark = callbacks_under_way.set(
+                (*callbacks_under_way.get(), None)
+            )  # where nothing may wait for room
             try:
                 return _settled(publish())
             except QueueFullError:
                 pass
             finally:
-                inside.reset(mark)
+                callbacks_under_way.reset(mark)
         return self._stand_in_line(publish)
 
     def _stand_in_line(self, publish: Callable[[], Receipt]) -> Coroutine[Any, Any, Receipt]:

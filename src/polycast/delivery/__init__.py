@@ -1,8 +1,13 @@
 """From a target of the plan to a callback: queue, settlement, worker, cursor, dead letters."""
 
 from polycast.delivery.callbacks import Callback, callback_for
-from polycast.delivery.consumer import Consumer, InlineConsumer, PoolConsumer, Puller
-from polycast.delivery.coroutine_consumer import CoroutineConsumer
+from polycast.delivery.consumer import (
+    Consumer,
+    CoroutineConsumer,
+    InlineConsumer,
+    PoolConsumer,
+    Puller,
+)
 from polycast.delivery.cursors import Cursor, DurableCursor, StoreCursor, first_limit
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
 from polycast.delivery.delivery import Delivery

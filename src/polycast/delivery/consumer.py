@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polycast.delivery.callbacks import Callback
 from polycast.delivery.delivery import Delivery
 from polycast.delivery.queue import ARRIVALS
 from polycast.errors.failures import FAILURES, check_has_run, is_to_be_awaited
-from polycast.runtime import Forks, check_free
+from polycast.runtime import FORKS, check_free
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Iterator
 
     from polycast.delivery.executor import Pool
     from polycast.delivery.mailbox import Lease, Mailbox
@@ -26,17 +27,12 @@ if TYPE_CHECKING:
 
 
 # Mailboxes, the innermost last: a callback may publish on another bus, which calls back in line.
-inside: ContextVar[tuple[Any, ...]] = ContextVar("polycast_inside", default=())
-
-
-def callbacks_under_way() -> tuple[Any, ...]:
-    """Return the mailboxes in whose callbacks this code runs."""
-    return inside.get()
+callbacks_under_way: ContextVar[tuple[Any, ...]] = ContextVar("polycast_inside", default=())
 
 
 def is_called_back(home: object) -> bool:
     """Whether this code runs in a callback of the bus that was opened in a home."""
-    return any(box is not None and box.services.home is home for box in inside.get())
+    return any(box is not None and box.services.home is home for box in callbacks_under_way.get())
 
 
 QUANTUM = 64  # callbacks in a row before another subscription gets the thread
@@ -131,11 +127,11 @@ class Consumer:
         """What it means that the callback returned."""
         return PENDING if self.manual else None
 
-    def call(self, attempt: Attempt) -> Outcome:
-        """Call back in this thread."""
+    def start(self, attempt: Attempt) -> Outcome:
+        """Call back in this thread; others see to it elsewhere, and return PENDING."""
         if not self.begins(attempt):
             return SKIPPED
-        mark = inside.set((*inside.get(), self.mailbox))
+        mark = callbacks_under_way.set((*callbacks_under_way.get(), self.mailbox))
         try:
             said = self.callback.function(*self.arguments(attempt))
             if said is not None:
@@ -143,12 +139,8 @@ class Consumer:
         except FAILURES as error:
             return error
         finally:
-            inside.reset(mark)
+            callbacks_under_way.reset(mark)
         return self.returned()
-
-    def start(self, attempt: Attempt) -> Outcome:
-        """See to it that an attempt is handled; PENDING if that happens elsewhere."""
-        return self.call(attempt)
 
 
 class InlineConsumer(Consumer):
@@ -205,6 +197,114 @@ class Puller(Consumer):
         del discarded
 
 
+class Drain:
+    """The events that come to one consumer on the fast path, until an attempt needs an account.
+
+    Another thread may close the path at any call or backward jump, and nowhere else. It then puts
+    `entry` of the consumer in flight, and takes it away.
+    """
+
+    def __init__(self, consumer: PoolConsumer | CoroutineConsumer) -> None:
+        self._consumer = consumer
+        self.attempt = ARRIVALS  # the one at which it ended
+        self.outcome: Outcome = TIME_IS_UP
+
+    def __iter__(self) -> Iterator[Any]:
+        consumer, mailbox = self._consumer, self._consumer.mailbox
+        fast, counts = mailbox.queue.fast, mailbox.counts
+        assert fast is not None
+        arrivals, take = fast.arrivals, fast.arrivals.popleft
+        now, forks = mailbox.services.clock.monotonic, FORKS.count
+        until = now() + SLICE
+        for number in range(MOST_AT_ONCE):
+            consumer.started = moment = now()
+            if number >= QUANTUM and moment > until:
+                return
+            if not arrivals or fast.consumer is not consumer:
+                self.outcome = SKIPPED
+                return
+            consumer.entry = entry = arrivals[0]
+            take()
+            if consumer.entry is not entry:
+                self.end(UNBEGUN)
+                return
+            yield entry.event
+            if consumer.entry is not entry or FORKS.count != forks:
+                self.end(None)
+                return
+            consumer.entry = None
+            counts.delivered += 1
+
+    def end(self, outcome: Outcome) -> None:
+        """Keep account of the attempt that is under way."""
+        self.attempt = self._consumer.mailbox.worker.at_hand(self._consumer)
+        self.outcome = outcome
+
+
+class LoopTasks:
+    """Handles the attempts of one consumer in an event loop, in one task at a time."""
+
+    def __init__(
+        self, consumer: Consumer, loop: asyncio.AbstractEventLoop, *, owns_loop: bool
+    ) -> None:
+        self._consumer, self.loop = consumer, loop
+        # Ctrl-C is for whoever runs the loop; one that is ours stays.
+        interrupts = (KeyboardInterrupt,) if owns_loop else ()
+        self.failures: tuple[type[BaseException], ...] = (Exception, SystemExit, *interrupts)
+        self._latest: LoopTask | None = None
+
+    def start(self, attempt: Attempt, work: Work) -> None:
+        """Ask the loop for a task; `RuntimeError` if it is closed."""
+        task = self._latest = LoopTask(self._consumer, attempt)
+        try:
+            self.loop.call_soon_threadsafe(task.begin, self.loop, work)
+        except RuntimeError:
+            self._latest = None
+            raise
+
+    def lost(self) -> Attempt | None:
+        """The attempt that went down with the loop, if that is closed."""
+        task = self._latest
+        if task is None or not self._consumer.busy or not self.loop.is_closed():
+            return None
+        attempt, task.attempt = task.attempt, None
+        return attempt
+
+
+class LoopTask:
+    """A task that handles an attempt of a consumer, and perhaps those that follow."""
+
+    def __init__(self, consumer: Consumer, attempt: Attempt) -> None:
+        self._consumer = consumer
+        self.attempt: Attempt | None = attempt  # None: nothing is left to be done
+        self._task: asyncio.Task[Outcome] | None = None  # asyncio itself holds it weakly
+
+    def begin(self, loop: asyncio.AbstractEventLoop, work: Work) -> None:
+        """Begin with it. This runs in the loop."""
+        self._task = loop.create_task(work(self))
+        self._task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[Outcome]) -> None:
+        """It has ended; if somebody cancelled it, its attempt is not handled."""
+        attempt, self.attempt, self._task = self.attempt, None, None
+        if attempt is None:
+            return
+        consumer, worker = self._consumer, self._consumer.mailbox.worker
+        outcome: Outcome = asyncio.CancelledError()
+        if attempt is ARRIVALS and consumer.entry is None and consumer.launched is None:
+            outcome = SKIPPED  # between two callbacks
+        elif not task.cancelled():
+            error = task.exception()
+            outcome = task.result() if error is None else error
+        following = worker.finish(consumer, attempt, outcome)
+        if following is not None:
+            worker.start([(consumer, following)])
+
+
+Work = Callable[[LoopTask], Coroutine[Any, Any, Outcome]]
+"""Returns the outcome of the attempt that its task still has."""
+
+
 class PoolConsumer(Consumer):
     """Called in a thread of the pool."""
 
@@ -222,7 +322,7 @@ class PoolConsumer(Consumer):
     ) -> None:
         super().__init__(mailbox, callback, interest=interest, manual=manual)
         self._pool, self._theirs = pool, loop
-        self._awaiter: Awaiter | None = None  # made when the callback first gives an awaitable
+        self._tasks: LoopTasks | None = None  # made when the callback first gives an awaitable
         self._next: Attempt | None = None
 
     def start(self, attempt: Attempt) -> Outcome:
@@ -233,16 +333,16 @@ class PoolConsumer(Consumer):
 
     def lost(self) -> Attempt | None:
         """The attempt whose awaitable went down with its loop."""
-        return None if self._awaiter is None or not self.busy else self._awaiter.lost()
+        return None if self._tasks is None else self._tasks.lost()
 
     def needs_loop(self) -> asyncio.AbstractEventLoop | None:
         """Where what its callback gives is awaited, if it has given any."""
-        return None if self._awaiter is None else self._awaiter.loop
+        return None if self._tasks is None else self._tasks.loop
 
     def run(self) -> None:
         """In a thread of the pool: handle attempts while there are any, but let others in."""
         attempt, self._next = self._next, None
-        mark = inside.set((*inside.get(), self.mailbox))
+        mark = callbacks_under_way.set((*callbacks_under_way.get(), self.mailbox))
         try:
             for _ in range(QUANTUM):
                 if attempt is None:
@@ -260,44 +360,24 @@ class PoolConsumer(Consumer):
                     return  # the callback has forked, and this is the child
                 attempt = self.mailbox.worker.finish(self, attempt, outcome)
         finally:
-            inside.reset(mark)
+            callbacks_under_way.reset(mark)
         if attempt is not None:
             self.start(attempt)
 
     def _drain(self) -> tuple[Attempt, Outcome]:
-        """Call back with what comes on the fast path, until an attempt needs an account.
-
-        Return that attempt and its outcome. Another thread may close the path at any call or
-        backward jump, and nowhere else. It then puts `entry` in flight, and takes it away.
-        """
-        mailbox, worker, function = self.mailbox, self.mailbox.worker, self.callback.function
-        fast, counts = mailbox.queue.fast, mailbox.counts
-        assert fast is not None
-        arrivals, take = fast.arrivals, fast.arrivals.popleft
-        now, forks = mailbox.services.clock.monotonic, Forks.count
-        until = now() + SLICE
-        for number in range(MOST_AT_ONCE):
-            self.started = moment = now()
-            if number >= QUANTUM and moment > until:
-                break
-            if not arrivals or fast.consumer is not self:
-                return ARRIVALS, SKIPPED
-            self.entry = entry = arrivals[0]
-            take()
-            if self.entry is not entry:
-                return worker.at_hand(self), UNBEGUN
+        """Call back with what comes on the fast path; return where that ended, and its outcome."""
+        function, drain = self.callback.function, Drain(self)
+        for event in drain:
             try:
-                said = function(entry.event)
-                if said is not None and is_to_be_awaited(f"the callback of {self.title}", said):
-                    attempt = worker.at_hand(self)
-                    return attempt, self._await(attempt, said)
+                said = function(event)
+                if said is None or not is_to_be_awaited(f"the callback of {self.title}", said):
+                    continue
             except BaseException as error:  # SystemExit too: the thread is ours, so it stays
-                return worker.at_hand(self), error
-            if self.entry is not entry or Forks.count != forks:
-                return worker.at_hand(self), None
-            self.entry = None
-            counts.delivered += 1
-        return ARRIVALS, TIME_IS_UP
+                drain.end(error)
+                break
+            drain.end(AWAITED)
+            return drain.attempt, self._await(drain.attempt, said)
+        return drain.attempt, drain.outcome
 
     def _handle(self, attempt: Attempt) -> Outcome:
         if not self.begins(attempt):
@@ -310,70 +390,111 @@ class PoolConsumer(Consumer):
             return error
         return self.returned()
 
-    def _await(self, attempt: Attempt, awaitable: Any) -> Outcome:
+    def _await(self, attempt: Attempt, awaitable: Awaitable[object]) -> Outcome:
         """Await it where an async callback would run."""
-        awaiter = self._awaiter
-        if awaiter is None:
-            theirs = self._theirs
-            loop = theirs or self.mailbox.services.loop.get()
-            awaiter = self._awaiter = Awaiter(self, loop, owns_loop=theirs is None)
-            self.may_lose = True
-        return awaiter.begin(attempt, awaitable)
-
-
-class Awaiter:
-    """Awaits in an event loop for one consumer, and tells its mailbox what became of it."""
-
-    def __init__(
-        self, consumer: PoolConsumer, loop: asyncio.AbstractEventLoop, *, owns_loop: bool
-    ) -> None:
-        self._consumer, self.loop, self._owns_loop = consumer, loop, owns_loop
-        self._current: Attempt | None = None
-        self._task: asyncio.Task[Outcome] | None = None
-
-    def begin(self, attempt: Attempt, awaitable: Awaitable[object]) -> Outcome:
-        """Ask the loop for a task; a loop that is closed is a failure like any other."""
-        self._current = attempt
         try:
-            self.loop.call_soon_threadsafe(self._start, attempt, awaitable)
-        except RuntimeError as error:
-            self._current = None
+            if self._tasks is None:
+                loop = self._theirs or self.mailbox.services.loop.get()
+                self._tasks = LoopTasks(self, loop, owns_loop=self._theirs is None)
+                self.may_lose = True
+            self._tasks.start(attempt, partial(self._awaited, awaitable, self._tasks.failures))
+        except RuntimeError as error:  # the loop is closed, or there can be no more threads
             if asyncio.iscoroutine(awaitable):
                 awaitable.close()
             return error
         return AWAITED
 
-    def lost(self) -> Attempt | None:
-        """The attempt that went down with the loop, if that is closed."""
-        if not self.loop.is_closed():
-            return None
-        attempt, self._current = self._current, None
-        return attempt
-
-    def _start(self, attempt: Attempt, awaitable: Awaitable[object]) -> None:
-        self._task = self.loop.create_task(self._run(awaitable))
-        self._task.add_done_callback(functools.partial(self._over, attempt))
-
-    async def _run(self, awaitable: Awaitable[object]) -> Outcome:
+    async def _awaited(
+        self,
+        awaitable: Awaitable[object],
+        failures: tuple[type[BaseException], ...],
+        _: LoopTask,
+    ) -> Outcome:
         try:
             await awaitable
-        except (Exception, SystemExit) as error:
+        except failures as error:
             return error
-        except KeyboardInterrupt as error:
-            if not self._owns_loop:
-                raise
-            return error  # the loop is ours, so it stays
-        return self._consumer.returned()
+        return self.returned()
 
-    def _over(self, attempt: Attempt, task: asyncio.Task[Outcome]) -> None:
-        """It has ended; if somebody cancelled it, its attempt is not handled."""
-        self._current = self._task = None
-        outcome: Outcome
-        if task.cancelled():
-            outcome = asyncio.CancelledError()
-        else:
-            outcome = task.exception() or task.result()
-        mailbox = self._consumer.mailbox
-        following = mailbox.worker.finish(self._consumer, attempt, outcome)
-        if following is not None:
-            mailbox.worker.start([(self._consumer, following)])
+
+class CoroutineConsumer(Consumer):
+    """A coroutine function, called in an event loop."""
+
+    may_lose = drains = True
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        callback: Callback,
+        *,
+        interest: Interest,
+        manual: bool,
+        loop: asyncio.AbstractEventLoop,
+        owns_loop: bool,
+    ) -> None:
+        super().__init__(mailbox, callback, interest=interest, manual=manual)
+        self._tasks = LoopTasks(self, loop, owns_loop=owns_loop)
+        self.is_lost = None if owns_loop else loop.is_closed  # the bus closes its own last
+
+    def start(self, attempt: Attempt) -> Outcome:
+        """Ask the loop for a task; a loop that is closed is a failure like any other."""
+        try:
+            self._tasks.start(attempt, self._run)
+        except RuntimeError as error:
+            return error
+        return PENDING
+
+    def lost(self) -> Attempt | None:
+        """The attempt that went down with its loop."""
+        return self._tasks.lost()
+
+    def needs_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Its loop."""
+        return self._tasks.loop
+
+    async def _run(self, task: LoopTask) -> Outcome:
+        attempt = task.attempt
+        for number in itertools.count(1):
+            if attempt is None:
+                break
+            outcome: Outcome = UNBEGUN
+            if attempt is ARRIVALS:
+                attempt, outcome = await self._drain()
+                task.attempt = attempt
+            if outcome is TIME_IS_UP:
+                await asyncio.sleep(0)
+                continue
+            if outcome is UNBEGUN:
+                outcome = await self._call(attempt)
+            attempt = task.attempt = self.mailbox.worker.finish(self, attempt, outcome)
+            if attempt is not None and number % QUANTUM == 0:
+                await asyncio.sleep(0)
+        return None
+
+    async def _drain(self) -> tuple[Attempt, Outcome]:
+        """The same as that of a thread of the pool; a coroutine that does not suspend costs little.
+
+        All run in one task, in the order in which they came. Who cancels it cancels one of them.
+        """
+        function, drain = self.callback.function, Drain(self)
+        mark = callbacks_under_way.set((*callbacks_under_way.get(), self.mailbox))
+        try:
+            for event in drain:
+                await function(event)
+        except self._tasks.failures as error:
+            drain.end(error)
+        finally:
+            callbacks_under_way.reset(mark)
+        return drain.attempt, drain.outcome
+
+    async def _call(self, attempt: Attempt) -> Outcome:
+        if not self.begins(attempt):
+            return SKIPPED
+        mark = callbacks_under_way.set((*callbacks_under_way.get(), self.mailbox))
+        try:
+            await self.callback.function(*self.arguments(attempt))
+        except self._tasks.failures as error:
+            return error
+        finally:
+            callbacks_under_way.reset(mark)
+        return self.returned()

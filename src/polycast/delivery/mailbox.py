@@ -184,7 +184,7 @@ class Mailbox:
     def reserve(self, count: int, *, inside: bool) -> None:
         """Wait for room for so many, at most as long as the subscription says."""
         settings = self.queue.settings
-        wait = 0.0 if inside or callbacks_under_way() else settings.block_for
+        wait = 0.0 if inside or callbacks_under_way.get() else settings.block_for
         if not self.services.threaded or count > settings.queue:
             wait = 0.0
         if not self.queue.reserve(count, wait):

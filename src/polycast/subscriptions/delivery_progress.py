@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from polycast.delivery import StoreCursor
-from polycast.delivery.consumer import inside
+from polycast.delivery.consumer import callbacks_under_way
 from polycast.errors import NotSettledError, StoreClosedError, WouldDeadlockError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.routing.explanation import asked_by_descriptions
@@ -220,7 +220,7 @@ class Quiescence:
     def own_mailboxes(self) -> tuple[Mailbox, ...]:
         """Return the mailboxes of this bus in whose callbacks this code runs."""
         mine = {id(mailbox) for mailbox in self._mailboxes}
-        return tuple(mailbox for mailbox in inside.get() if id(mailbox) in mine)
+        return tuple(mailbox for mailbox in callbacks_under_way.get() if id(mailbox) in mine)
 
     def wait(
         self,
