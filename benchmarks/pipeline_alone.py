@@ -18,7 +18,7 @@ from tables import Table
 
 from polycast.events.codec import codec_for
 from polycast.pipeline.code_distribution import CodeBundle
-from polycast.pipeline.route_worker import SLICE, RouteRange, Worker
+from polycast.pipeline.route_stream import SLICE, RouteRange, Worker
 from polycast.routing import encode_recipients
 
 SALES = "pipeline_sales"

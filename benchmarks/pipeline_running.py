@@ -18,8 +18,7 @@ from pipeline_shapes import SOURCES, STUB_ARROW, in_arrow
 
 from polycast.errors import PipelineError
 from polycast.pipeline import Pipeline, session
-from polycast.pipeline.route_worker import COLUMNS
-from polycast.pipeline.sink import Sink, reports_in
+from polycast.pipeline.route_stream import COLUMNS, Sink, reports_in
 from polycast.pipeline.spark_session import LEAN
 from polycast.stores.sqlite.readonly_store import open_readonly
 

@@ -14,8 +14,14 @@ import pyarrow as pa
 
 from polycast.events.codec import codec_for
 from polycast.pipeline.code_distribution import CodeBundle
-from polycast.pipeline.route_source import RouteReader, RouteSource, batch_of
-from polycast.pipeline.route_worker import RangeReport, RouteRange, Worker
+from polycast.pipeline.route_stream import (
+    RangeReport,
+    RouteRange,
+    RouteReader,
+    RouteSource,
+    Worker,
+    batch_of,
+)
 from polycast.routing import encode_recipients
 
 READ = "read"

@@ -10,14 +10,12 @@ if _typing.TYPE_CHECKING:  # mypy follows no `__all__ += errors.__all__`
     from polycast.broker import Broker as Broker
     from polycast.errors import PolycastError as PolycastError
     from polycast.errors.arguments import *
-    from polycast.errors.broker import *
     from polycast.errors.contexts import *
     from polycast.errors.delivery import *
     from polycast.errors.filters import *
     from polycast.errors.pipeline import *
     from polycast.errors.server import *
     from polycast.errors.stores import *
-    from polycast.errors.types import *
     from polycast.pipeline import Pipeline as Pipeline
     from polycast.public_names import *
     from polycast.public_names import __all__ as __all__

@@ -246,7 +246,7 @@ PLANTED_BAD = [
     ),
     ("polycast.bus.local", "from polycast.magic import spell", "no place in LAYERS"),
     (
-        "polycast.pipeline.route_worker",
+        "polycast.pipeline.route_stream",
         "from polycast.bus import Bus",
         "pipeline never imports bus",
     ),
@@ -286,7 +286,7 @@ PLANTED_GOOD = [
     ("polycast.typesystem.read", "def f():\n    import attrs"),
     ("polycast.typesystem.read", "if typing.TYPE_CHECKING:\n    import pydantic"),
     ("polycast.filters.backends.spark", "from pyspark.sql import Column"),
-    ("polycast.pipeline.route_source", "import pyspark"),
+    ("polycast.pipeline.route_stream", "import pyspark"),
     ("polycast.broker.server.http", "from starlette.routing import Route"),
     ("polycast", "from polycast.bus import Bus"),
 ]

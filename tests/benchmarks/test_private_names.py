@@ -73,7 +73,7 @@ def test_a_benchmark_reaches_into_nothing(script: Path) -> None:
     [
         "plan._matcher.match(1)",
         "super()._begin()",
-        "from polycast.pipeline.sink import _rows",
+        "from polycast.pipeline.route_stream import _rows",
         "from polycast._inside import thing",
         "import polycast._inside",
         "getattr(plan, '_decoded')",

@@ -25,8 +25,7 @@ from polycast.cli.pipeline import (
     progress_line,
     summary,
 )
-from polycast.cli.stop_request import StopRequest
-from polycast.cli.terminal import Terminal
+from polycast.cli.terminal import StopRequest, Terminal
 from polycast.config import SystemClock
 from polycast.routing.status import Status, keep_status, status_of
 from polycast.stores import open_store

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.contexts.check.assignability import (
     class_fits,
+    expected,
     holds,
     is_one,
     keys_fit,
@@ -19,19 +20,24 @@ from polycast.contexts.check.assignability import (
     shape_fits,
     takes_any,
 )
-from polycast.contexts.compile.object_makers import NoMaker, alike, maker_of, put_together
+from polycast.contexts.compile.object_makers import (
+    NoMaker,
+    alike,
+    completing,
+    maker_of,
+    may_hold_more,
+    put_together,
+)
 from polycast.contexts.compile.translation_codegen import as_sequence, as_set
 from polycast.contexts.resolve.attribute_shapes import (
     ValueShape,
     attribute_hints,
+    extends_container,
     has_attributes,
     one_of,
     shape_of,
 )
-from polycast.contexts.resolve.contents import completing, extends_container, may_hold_more
-from polycast.contexts.resolve.derivation import is_subtype
-from polycast.contexts.resolve.priorities import EventPath, strength
-from polycast.contexts.run.result_checks import expected
+from polycast.contexts.resolve.resolution import EventPath, is_subtype, strength
 from polycast.events.isolation import copied
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ HOSTILE = (
     "../hostile_shop:is_urgent",
     "polycast.names:imported",
     "polycast:names.imported",
-    "polycast.cli.name_resolution:import_modules",
+    "polycast.cli.operands:import_modules",
     "x" * 100_000,
 )
 # Of the modules that these name, the ones that a test run has no other reason to load.

@@ -22,7 +22,7 @@ from polycast.events import Identity
 from polycast.matching import Definition
 from polycast.matching.interest import SelectedType
 from polycast.pipeline.code_distribution import CodeBundle
-from polycast.pipeline.route_worker import RouteRange, reports_of
+from polycast.pipeline.route_stream import RouteRange, reports_of
 from polycast.registered_names import BUILT_IN, RegisteredNames
 from polycast.routing import decode_recipients
 from polycast.routing.context_versions import ContextHistory

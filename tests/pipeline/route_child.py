@@ -7,7 +7,7 @@ import json
 import sys
 
 from polycast.pipeline.code_distribution import CodeBundle
-from polycast.pipeline.route_worker import RouteRange, reports_of
+from polycast.pipeline.route_stream import RouteRange, reports_of
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from polycast.config import level_named
 from polycast.errors import NotRoutableError
 from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for
-from polycast.pipeline.route_source import route_ranges
+from polycast.pipeline.route_stream import route_ranges
 from polycast.routing import decode_recipients
 from polycast.stores import Store, StoredSubscription, Transaction, open_store
 from polycast.typesystem import Registry

@@ -19,7 +19,7 @@ import msgspec
 
 from polycast.errors import BadCheckpointError, PipelineError
 from polycast.pipeline import Pipeline
-from polycast.pipeline.sink import Sink
+from polycast.pipeline.route_stream import Sink
 from polycast.stores import Store, Transaction
 
 __all__ = ["FAILED", "MOMENTS", "REFUSED", "DriverJob", "batches"]

@@ -13,7 +13,7 @@ import polycast as pc
 from polycast.matching import Definition
 from polycast.matching.interest import SelectedType
 from polycast.pipeline.code_distribution import CodeBundle
-from polycast.pipeline.route_worker import RouteRange, Worker
+from polycast.pipeline.route_stream import RouteRange, Worker
 from polycast.routing import decode_recipients
 from polycast.stores import Run, Store, open_store
 from polycast.stores.sqlite.readonly_store import open_readonly

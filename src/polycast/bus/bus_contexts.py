@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from polycast.contexts import Context, Federation
 from polycast.contexts.check.findings import Finding
-from polycast.contexts.declare.annotations import annotated_mappings
 from polycast.contexts.declare.context_state import differences, state_of
+from polycast.contexts.declare.statements import annotated_mappings
 from polycast.delivery import DeadLetter
 from polycast.delivery.cursors import record_of
 from polycast.errors import BadContextError, BadOptionError, ContextConflictError, StoreError

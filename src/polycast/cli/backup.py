@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.declaration import add, add_command, add_file
+from polycast.cli.command_line import add_command
 from polycast.cli.formatting import size
-from polycast.cli.targets import StorePlace, file_of
+from polycast.cli.operands import StorePlace, file_of
 from polycast.stores.sqlite import back_up
 from polycast.stores.sqlite.readonly_store import translated
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     command = add_command(commands, "backup", run, what, "backup events.db monday.db")
-    add_file(command)
-    add(command, "target TARGET", "the file to write")
-    add(command, "--force", "replace an existing file, unless it is an open store")
+    command.take_file()
+    command.take("target TARGET", "the file to write")
+    command.take("--force", "replace an existing file, unless it is an open store")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

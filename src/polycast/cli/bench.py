@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.declaration import add, add_command, add_place, whole
+from polycast.cli.command_line import add_command, whole
 from polycast.cli.formatting import TextTable, count, duration, size
-from polycast.cli.targets import place_of
-from polycast.cli.terminal import UsageError
+from polycast.cli.operands import place_of
+from polycast.cli.terminal import Terminal, UsageError
 from polycast.errors import StoreError
 from polycast.matching import topic as on_topic
 from polycast.typesystem import event
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polycast.bus.bus import Bus
-    from polycast.cli.terminal import Terminal
 
 
 def declare(commands: Any, what: str) -> None:
@@ -32,10 +31,10 @@ def declare(commands: Any, what: str) -> None:
     example = "bench polycast://127.0.0.1:7788 --events 10000 --subscribers 4"
     more = "The events it publishes stay in the log until retention removes them."
     command = add_command(commands, "bench", run, what, example, more=more)
-    add_place(command)
-    add(command, "--events N", "the number of events (10,000)", type=whole, default=10_000)
-    add(command, "--size BYTES", "the size of each event (100)", type=whole, default=100)
-    add(command, "--subscribers K", "the number of subscribers (1)", type=whole, default=1)
+    command.take_place()
+    command.take("--events N", "the number of events (10,000)", type=whole, default=10_000)
+    command.take("--size BYTES", "the size of each event (100)", type=whole, default=100)
+    command.take("--subscribers K", "the number of subscribers (1)", type=whole, default=1)
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

@@ -1,4 +1,4 @@
-"""The command line as a whole: every command, what a line of words means, and its exit status."""
+"""The command line: how commands are declared, what a line of words means, and the exit status."""
 
 from __future__ import annotations
 
@@ -6,15 +6,178 @@ import argparse
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from polycast.cli.declaration import Parser, nearest
 from polycast.cli.terminal import Terminal, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Run = Callable[[argparse.Namespace, Terminal], int]
     from collections.abc import Container, Sequence
 
     from polycast.config import Clock
+
+FILTER = "a filter such as 'event.number > 3', or one as JSON"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises `UsageError`, so that its caller decides how errors are printed."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise an error with the usage of the command."""
+        usage = " ".join(self.format_usage().split())
+        end = "" if message.endswith("?") else "."
+        raise UsageError(f"{message}{end} {usage[0].upper()}{usage[1:]}; --help says more")
+
+    def refuse_unknown(self, words: list[str]) -> NoReturn:
+        """Raise an error about words that are left over, with the option closest to the first."""
+        name = words[0].partition("=")[0]
+        near = nearest(name, self.options) if name.startswith("-") else ""
+        hint = f"; did you mean {near}?" if near else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
+
+    @property
+    def options(self) -> frozenset[str]:
+        """All options of this command, as they are written."""
+        return frozenset(self._option_string_actions)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = {str(choice): choice for choice in action.choices}
+        if near := nearest(str(value), choices):
+            meant = action.choices[near] if isinstance(action.choices, dict) else self
+            what = "command" if isinstance(meant, Parser) and meant is not self else "choice"
+            meant.error(f"{value!r} is no {what}; did you mean {near!r}?")
+        super()._check_value(action, value)
+
+    def take(
+        self,
+        words: str,
+        what: str,
+        *,
+        group: argparse._ArgumentGroup | None = None,
+        repeated: bool = False,
+        **settings: Any,
+    ) -> None:
+        """Take an argument: `name METAVAR`, `--name METAVAR`, or `--name` of a switch."""
+        *names, last = words.split()
+        if last.startswith("-"):
+            names.append(last)
+            settings["action"] = "store_true"
+        else:
+            settings["metavar"] = last
+        if repeated:
+            what = f"{what}; may be repeated"
+            settings |= {"action": "append", "default": []}
+        (group or self).add_argument(*names, help=what, **settings)
+
+    def take_file(self) -> None:
+        """Take the file of a store."""
+        self.take("store STORE", "the store: a path, or sqlite:///path")
+
+    def take_place(self) -> None:
+        """Take a store or a broker, and how to connect to the latter."""
+        place = "a store (a path, or sqlite:///path) or a broker (polycast://host:port)"
+        self.take("store PLACE", place)
+        group = self.add_argument_group("for a broker")
+        for words, what in (
+            ("--token SECRET", "the secret of the token; safer in the variable POLYCAST_TOKEN"),
+            (
+                "--allow-plain-token",
+                "send the token to another machine without TLS, where others can read it",
+            ),
+            ("--tls-ca FILE", "the certificate authorities to trust"),
+            ("--tls-cert FILE", "the client's own certificate"),
+            ("--tls-key FILE", "the key of the client's certificate"),
+        ):
+            self.take(words, what, group=group)
+
+    def take_bounds(self) -> None:
+        """Take a range of the log."""
+        since = "start at this position, time (2030-12-31T08:00), or 'beginning' (default)"
+        self.take("--since WHEN", since)
+        self.take("--until WHEN", "stop before this position or time")
+
+    def take_imports(self, what: str = "modules that define types, separated by commas") -> None:
+        """Take modules to import."""
+        self.take("--import MODULES", what, dest="imports")
+
+    def take_where(self, what: str = FILTER) -> None:
+        """Take a filter."""
+        self.take("--where TEXT", what)
+
+    def take_limit(self, what: str = "show at most N", default: int | None = None) -> None:
+        """Take the most that is shown."""
+        self.take("--limit N", what, type=whole, default=default)
+
+    def take_yes(self) -> None:
+        """Take the answer to the question that comes before a change."""
+        self.take("--yes", "do not ask for confirmation")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the closest of the known words; nothing if none is close."""
+    from difflib import get_close_matches
+
+    bare = {name.lstrip("-"): name for name in sorted(known)}  # hyphens make all options alike
+    near = get_close_matches(word.lstrip("-"), bare, n=1)
+    return bare[near[0]] if near else ""
+
+
+def add_command(
+    commands: Any,
+    name: str,
+    run: Run,
+    what: str,
+    example: str,
+    *,
+    more: str = "",
+    late: str | None = None,
+) -> Parser:
+    """Add a command; `late` names its argument that may also stand after the options."""
+    added: Parser = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"{more} Example: polycast {example}".strip(),
+        allow_abbrev=False,
+    )
+    added.take("--json", "print JSON, including errors")
+    added.set_defaults(run=run, command=added, late=late)
+    return added
+
+
+def add_family(commands: Any, name: str, what: str, example: str) -> Any:
+    """Add a command that has commands of its own."""
+    added = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"Example: polycast {example}",
+        allow_abbrev=False,
+    )
+    return added.add_subparsers(metavar="COMMAND", required=True)
+
+
+def whole(text: str) -> int:
+    """Read a whole number."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds, more than 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, more than 0")
+    return number
+
 
 COMMANDS = {
     "pub": "publish events given as JSON, and print their positions in the log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.declaration import add_command
+from polycast.cli.command_line import add_command, parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +26,12 @@ def declare(commands: Any, what: str) -> None:
 
 def run(given: argparse.Namespace, terminal: Terminal) -> int:
     """Print the script of a shell."""
-    from polycast.cli.command_line import parser
-
     script = script_for(given.shell, parser())
     terminal.show({"shell": given.shell, "script": script}, script.splitlines())
     return 0
 
 
-def script_for(shell: str, parser: argparse.ArgumentParser) -> str:
+def script_for(shell: str, commands: argparse.ArgumentParser) -> str:
     """The script that completes the commands of a parser in a shell."""
     try:
         import shtab
@@ -43,10 +41,10 @@ def script_for(shell: str, parser: argparse.ArgumentParser) -> str:
         raise NotAvailableError(
             "completion", why="it needs shtab", instead="pip install 'polycast[cli]'"
         ) from error
-    for action in _actions(parser):
+    for action in _actions(commands):
         if action.metavar in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
-    return shtab.complete(parser, shell=shell)
+    return shtab.complete(commands, shell=shell)
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

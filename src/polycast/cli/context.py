@@ -7,29 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.declaration import add, add_bounds, add_command, add_family, add_place, whole
-from polycast.cli.formatting import count
-from polycast.cli.name_resolution import bound_of, find_modules_here, module_names
-from polycast.cli.targets import place_of
-from polycast.cli.terminal import UsageError
-from polycast.contexts import Context
+from polycast.cli.command_line import Parser, add_command, add_family, whole
+from polycast.cli.formatting import Line, count
+from polycast.cli.operands import bound_of, find_modules_here, module_names, place_of
+from polycast.cli.terminal import Terminal, UsageError
+from polycast.contexts import Context, Report
 from polycast.contexts.resolve.inheritance import settle
 from polycast.errors import BadContextError
 from polycast.errors.root import did_you_mean
 from polycast.registered_names import RegisteredNames, imported
-from polycast.routing.context_view import Comparing, draft_of
+from polycast.routing.context_view import Comparing, Comparison, draft_of
 from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
-    import argparse
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.cli.formatting import Line
-    from polycast.cli.terminal import Terminal
-    from polycast.contexts import Report
-    from polycast.contexts.declare.local_types import KnownTypes
-    from polycast.routing.context_view import Comparison
+    from polycast.contexts.resolve.attribute_shapes import KnownTypes
 
 
 _STEP = 20_000  # positions between two looks at the progress
@@ -46,34 +40,33 @@ def declare(commands: Any, what: str) -> None:
     what = "show which rule applies at each path of events, and why"
     command = add_command(family, "show", run_show, what, "context show shop.us:us InvoiceLine")
     _add_context(command)
-    add(command, "type TYPE", "the name of a type, or its full name", nargs="+")
+    command.take("type TYPE", "the name of a type, or its full name", nargs="+")
     what = "show which events of a store two contexts show differently"
     example = "context compare events.db us shop.us:new"
     command = add_command(family, "compare", run_compare, what, example)
-    add_place(command)
+    command.take_place()
     context = f"{_CONTEXT}, or the name of a context in the store"
-    add(command, "old OLD", context)
-    add(command, "new NEW", context)
+    command.take("old OLD", context)
+    command.take("new NEW", context)
     _add_above(command)
-    add_bounds(command)
-    add(command, "--samples N", "show N examples of differences (10)", type=whole, default=10)
-    add(command, "--spark", "search with Spark, on all cores")
+    command.take_bounds()
+    command.take("--samples N", "show N examples of differences (10)", type=whole, default=10)
+    command.take("--spark", "search with Spark, on all cores")
 
 
-def _add_context(command: argparse.ArgumentParser) -> None:
-    add(command, "context CONTEXT", f"{_CONTEXT} of a context in Python")
+def _add_context(command: Parser) -> None:
+    command.take("context CONTEXT", f"{_CONTEXT} of a context in Python")
     _add_above(command)
 
 
-def _add_above(command: argparse.ArgumentParser) -> None:
-    add(command, "--root CONTEXT", "the root context, for contexts in files")
-    add(
-        command,
+def _add_above(command: Parser) -> None:
+    command.take("--root CONTEXT", "the root context, for contexts in files")
+    command.take(
         "--parent CONTEXT",
         "a parent of a context in a file, if that is not the root",
         repeated=True,
     )
-    add(command, "--modules MODULES", "modules in which files find names, separated by commas")
+    command.take("--modules MODULES", "modules in which files find names, separated by commas")
 
 
 # -- check and show --------------------------------------------------------------------------------

@@ -8,19 +8,17 @@ import msgspec
 
 from polycast.cli.formatting import clip, moment
 from polycast.errors import PolycastError
-from polycast.events import JSON, codec_for
+from polycast.events import JSON, Record, codec_for
 from polycast.routing.route_table import class_named
-from polycast.typesystem import Registry, wire_name, wire_version
+from polycast.typesystem import Description, Registry, wire_name, wire_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from polycast.bus.known_types import NamedTypes
     from polycast.delivery import Delivery
-    from polycast.events import Record
     from polycast.filters import Filter
     from polycast.stores import Stored
-    from polycast.typesystem import Description
 
 
 def line_of(stored: Stored, payloads: Payloads, *, as_json: bool) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.filter_budget import FilterBudget
-from polycast.cli.declaration import add, add_command, add_place, whole
+from polycast.cli.command_line import add_command, whole
 from polycast.cli.formatting import clip, count, moment
-from polycast.cli.targets import place_of, time_at
+from polycast.cli.operands import place_of, time_at
 from polycast.config import level_named
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition
@@ -23,7 +23,7 @@ from polycast.routing.explanation import (
 )
 from polycast.routing.search import place_of as place_in_log
 from polycast.routing.translation import letter_name
-from polycast.stores import StoredRoute
+from polycast.stores import Store, Stored, StoredRoute, StoredSubscription, View
 from polycast.stores.values import NOT_KNOWN
 from polycast.typesystem import Registry
 
@@ -31,15 +31,14 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from polycast.cli.terminal import Terminal
-    from polycast.stores import Store, Stored, StoredSubscription, View
 
 
 def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     command = add_command(commands, "explain", run, what, "explain events.db billing --position 17")
-    add_place(command)
-    add(command, "name SUBSCRIPTION", "the name, as `subs` shows it")
-    add(command, "--position N", "explain the event at this position", type=whole)
+    command.take_place()
+    command.take("name SUBSCRIPTION", "the name, as `subs` shows it")
+    command.take("--position N", "explain the event at this position", type=whole)
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

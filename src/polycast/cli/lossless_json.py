@@ -1,14 +1,27 @@
-"""JSON text to data without loss: no name twice, no NaN, and decimal fractions with all digits.
+"""JSON text to data without loss, and single values as people write them, and nothing looser.
 
 A number that no type can hold stays text until its field is known, so that the error can name it.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+import math
+import re
+import uuid
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import partial
+from types import NoneType
 from typing import Any
+
+import msgspec
+
+from polycast.events.wire_forms import CLASS, VALUE, fits_natively, lower_scalar
+from polycast.typesystem import wire_name
 
 _BEFORE = 40  # characters
 
@@ -95,3 +108,147 @@ _READER = json.JSONDecoder(
     parse_float=partial(_number, Decimal),
     parse_constant=_refuse,
 )
+
+
+ACCEPTED: dict[type, str] = {
+    NoneType: "null",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number that a float can hold",
+    str: "a string",
+    bytes: "a string of base64",
+    datetime: "a string such as 2030-12-31T08:00:00, and Z or an offset if it has one",
+    date: "a string such as 2030-12-31",
+    time: "a string such as 08:00:00",
+    timedelta: "an array of three whole numbers: days, seconds, microseconds",
+    Decimal: "a number, or one in a string",
+    uuid.UUID: "a string such as 12345678-1234-5678-1234-567812345678",
+    msgspec.UnsetType: 'the string "unset"',
+}
+"""What is accepted for a class, in words."""
+
+_CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
+_DAY = r"\d{4}-\d\d-\d\d"
+_PATTERNS: dict[type, re.Pattern[str]] = {
+    date: re.compile(_DAY, re.ASCII),
+    time: re.compile(_CLOCK, re.ASCII),
+    datetime: re.compile(f"{_DAY}T{_CLOCK}", re.ASCII),
+    uuid.UUID: re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE),
+    Decimal: re.compile(r"-?(\d+(\.\d+)?([eE][+-]?\d+)?|Infinity|s?NaN\d*)", re.ASCII),
+}
+_HEXADECIMAL = re.compile(r"-?0x[0-9a-f]+", re.ASCII)
+
+
+def is_scalar(cls: type, data: Any) -> bool:
+    """Whether JSON says a value of that class outright, as a string says a str."""
+    if cls is float:
+        return type(data) in (Decimal, float)
+    return cls in (NoneType, bool, int, str) and type(data) is cls
+
+
+def scalar_of(cls: type, data: Any, *, marked: bool = False) -> Any:
+    """The value that is given for a class; `ValueError` if it is of another JSON kind.
+
+    What stands under a mark may also be a number that JSON does not have.
+    """
+    if marked and type(data) is str and cls in _MARKED:
+        return _MARKED[cls](data)
+    if cls in _READ:
+        return _READ[cls](data)
+    if type(data) is not cls:
+        raise ValueError(data)
+    return data
+
+
+def wire_form(value: Any, *, marked: bool) -> Any:
+    """The form in which the codec takes a value; marked if its field may be of another class."""
+    if marked or not (type(value) in _PLAIN and fits_natively(value, "json")):
+        return {CLASS: wire_name(type(value)), VALUE: lower_scalar(value, "json")}
+    return value
+
+
+_PLAIN = frozenset((NoneType, bool, int, float, str))
+
+
+def _float(data: Any) -> float:
+    if type(data) not in (int, float, Decimal):
+        raise ValueError(data)
+    try:
+        value = float(data)
+    except OverflowError:
+        raise ValueError(data) from None
+    if not math.isfinite(value) or (value == 0 and data != 0):
+        raise ValueError(data)
+    if type(data) is int and Decimal(repr(value)) != data:  # some of its digits would be lost
+        raise ValueError(data)
+    return value
+
+
+def _decimal(data: Any) -> Decimal:
+    if type(data) in (int, Decimal):
+        return Decimal(data)
+    try:
+        return Decimal(_text(Decimal, data))
+    except InvalidOperation:
+        raise ValueError(data) from None
+
+
+def _bytes(data: Any) -> bytes:
+    if type(data) is not str:
+        raise ValueError(data)
+    try:
+        value = base64.b64decode(data, validate=True)
+    except binascii.Error:
+        raise ValueError(data) from None
+    if base64.b64encode(value).decode() != data:  # bits that would be dropped
+        raise ValueError(data)
+    return value
+
+
+def _duration(data: Any) -> timedelta:
+    if type(data) is not list or len(data) != 3 or any(type(part) is not int for part in data):
+        raise ValueError(data)
+    try:
+        return timedelta(*data)
+    except OverflowError:
+        raise ValueError(data) from None
+
+
+def _unset(data: Any) -> Any:
+    if data != "unset":
+        raise ValueError(data)
+    return msgspec.UNSET
+
+
+def _text(cls: type, data: Any) -> str:
+    if type(data) is not str or not _PATTERNS[cls].fullmatch(data):
+        raise ValueError(data)
+    return data
+
+
+_READ: dict[type, Callable[[Any], Any]] = {
+    float: _float,
+    bytes: _bytes,
+    datetime: lambda data: datetime.fromisoformat(_text(datetime, data)),
+    date: lambda data: date.fromisoformat(_text(date, data)),
+    time: lambda data: time.fromisoformat(_text(time, data)),
+    timedelta: _duration,
+    Decimal: _decimal,
+    uuid.UUID: lambda data: uuid.UUID(_text(uuid.UUID, data)),
+    msgspec.UnsetType: _unset,
+}
+
+
+def _marked_float(data: str) -> float:
+    if data not in ("inf", "-inf", "nan"):
+        raise ValueError(data)
+    return float(data)
+
+
+def _marked_int(data: str) -> int:
+    if not _HEXADECIMAL.fullmatch(data):
+        raise ValueError(data)
+    return int(data, 16)
+
+
+_MARKED: dict[type, Callable[[str], Any]] = {float: _marked_float, int: _marked_int}

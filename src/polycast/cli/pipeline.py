@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.declaration import add, add_command, add_family, add_file, add_place, whole
-from polycast.cli.formatting import ago, count, duration, moment
-from polycast.cli.name_resolution import module_names
-from polycast.cli.rich_text import console_for
-from polycast.cli.stop_request import StopRequest
-from polycast.cli.targets import StorePlace, place_of, time_at
-from polycast.cli.terminal import is_terminal
-from polycast.routing.status import status_of
+from polycast.cli.command_line import add_command, add_family, whole
+from polycast.cli.formatting import ago, console_for, count, duration, moment
+from polycast.cli.operands import StorePlace, module_names, place_of, time_at
+from polycast.cli.terminal import StopRequest, Terminal, is_terminal
+from polycast.routing.status import Status, status_of
 from polycast.stores.doctor import open_readonly
 from polycast.stores.liveness import has_ended
 
@@ -23,9 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.cli.terminal import Terminal
     from polycast.pipeline import Pipeline
-    from polycast.routing.status import Status
 
 
 def declare(commands: Any, what: str) -> None:
@@ -34,18 +29,18 @@ def declare(commands: Any, what: str) -> None:
     what = "run the pipeline until Ctrl-C; with --json, one report per line"
     example = "pipeline run events.db --imports shop.events"
     command = add_command(family, "run", run_pipeline, what, example)
-    add_file(command)
-    add(command, "--checkpoint FOLDER", "the folder from which Spark resumes; optional")
-    add(
-        command, "--imports MODULES", "modules that define types and functions, separated by commas"
+    command.take_file()
+    command.take("--checkpoint FOLDER", "the folder from which Spark resumes; optional")
+    command.take(
+        "--imports MODULES", "modules that define types and functions, separated by commas"
     )
-    add(command, "--master URL", "where Spark runs (local[*])", default="local[*]")
-    add(command, "--batch N", "events per batch (50,000)", type=whole, default=50_000)
-    add(command, "--once", "route what is in the log now, and stop")
-    add(command, "--log FILE", "the file for Spark's own messages; - is the terminal")
+    command.take("--master URL", "where Spark runs (local[*])", default="local[*]")
+    command.take("--batch N", "events per batch (50,000)", type=whole, default=50_000)
+    command.take("--once", "route what is in the log now, and stop")
+    command.take("--log FILE", "the file for Spark's own messages; - is the terminal")
     what = "show the progress of the pipeline over a store"
     command = add_command(family, "status", run_status, what, "pipeline status events.db")
-    add_place(command)
+    command.take_place()
 
 
 def run_pipeline(given: Namespace, terminal: Terminal) -> int:

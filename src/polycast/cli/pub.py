@@ -9,24 +9,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from polycast.bus.known_types import NamedTypes
-from polycast.cli.declaration import add, add_command, add_imports, add_place, seconds
+from polycast.cli.command_line import add_command, seconds
 from polycast.cli.formatting import clip
 from polycast.cli.lossless_json import NotJson, parsed
-from polycast.cli.name_resolution import import_modules, meant_by
+from polycast.cli.operands import import_modules, meant_by, place_of
 from polycast.cli.strict_json import JsonMismatch, StrictJson
-from polycast.cli.targets import place_of
-from polycast.cli.terminal import UsageError
+from polycast.cli.terminal import Terminal, UsageError
 from polycast.errors import NotDecodableError
 from polycast.events import JSON, Encoded
-from polycast.typesystem import describe
+from polycast.typesystem import Description, describe
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Iterator
 
     from polycast.bus.bus import Bus
-    from polycast.cli.terminal import Terminal
-    from polycast.typesystem import Description
 
 
 BATCH = 1_000  # events that are published at a time
@@ -36,27 +33,25 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     example = """pub events.db shop.Sale '{"number": 8}' --topic /shop/front"""
     command = add_command(commands, "pub", run, what, example, late="data")
-    add_place(command)
-    add(command, "type TYPE", "a type described in the store, or defined by --import")
-    add(command, "data DATA", "an event as JSON", nargs="*")
-    add(command, "--json-lines FILE", "a file with one event per line; - is standard input")
-    add_imports(command)
-    add(command, "--topic TOPIC", "the topic, such as /shop/front")
-    add(
-        command,
+    command.take_place()
+    command.take("type TYPE", "a type described in the store, or defined by --import")
+    command.take("data DATA", "an event as JSON", nargs="*")
+    command.take("--json-lines FILE", "a file with one event per line; - is standard input")
+    command.take_imports()
+    command.take("--topic TOPIC", "the topic, such as /shop/front")
+    command.take(
         "--priority N",
         "events of higher priority are delivered first (0)",
         type=int,
         default=0,
     )
-    add(command, "--header KEY=VALUE", "a header to send with the events", repeated=True)
-    add(
-        command,
+    command.take("--header KEY=VALUE", "a header to send with the events", repeated=True)
+    command.take(
         "--expires SECONDS",
         "the time after which the events are not delivered any more",
         type=seconds,
     )
-    add(command, "--publisher NAME", "the publisher's name")
+    command.take("--publisher NAME", "the publisher's name")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

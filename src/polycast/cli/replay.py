@@ -8,33 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.declaration import (
-    add,
-    add_bounds,
-    add_command,
-    add_limit,
-    add_place,
-    add_where,
-    add_yes,
-)
+from polycast.cli.command_line import add_command
 from polycast.cli.event_lines import Payloads, line_of
-from polycast.cli.formatting import TextTable, ago, count, moment
-from polycast.cli.name_resolution import bound_of, filter_of, type_of
-from polycast.cli.targets import place_of, time_at
-from polycast.cli.terminal import UsageError
-from polycast.delivery.replay import MOST, check_count, check_limit, replay_to, told
-from polycast.routing.search import Findings, History, known_types, search_for
+from polycast.cli.formatting import Line, TextTable, ago, count, moment
+from polycast.cli.operands import StorePlace, bound_of, filter_of, place_of, time_at, type_of
+from polycast.cli.terminal import Terminal, UsageError
+from polycast.delivery.replay import MOST, Replayed, check_count, check_limit, replay_to, told
+from polycast.routing.search import Findings, History, Search, known_types, search_for
 from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.cli.formatting import Line
-    from polycast.cli.targets import StorePlace
-    from polycast.cli.terminal import Terminal
-    from polycast.delivery.replay import Replayed
-    from polycast.routing.search import Search
     from polycast.stores import Store, Stored
 
 
@@ -48,22 +34,21 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     example = "replay events.db Sale --since 2030-12-31 --to billing --dry-run"
     command = add_command(commands, "replay", run, what, example, more=_MORE, late="type")
-    add_place(command)
-    add(
-        command,
+    command.take_place()
+    command.take(
         "type TYPE",
         "only this type and its subtypes; with --to, by default all that it wants",
         nargs="?",
     )
-    add_where(command)
-    add(command, "--topic PATTERN", "only on these topics, such as '/shop/**'")
-    add(command, "--exact", "exclude subtypes")
-    add_bounds(command)
-    add(command, "--to NAME", "deliver the events to this durable subscription")
-    add(command, "--dry-run", "count events and show samples, without delivering any")
-    add_limit(command, "at most N events; by default 100 are shown, all with --json")
-    add(command, "--spark", "search with Spark, on all cores")
-    add_yes(command)
+    command.take_where()
+    command.take("--topic PATTERN", "only on these topics, such as '/shop/**'")
+    command.take("--exact", "exclude subtypes")
+    command.take_bounds()
+    command.take("--to NAME", "deliver the events to this durable subscription")
+    command.take("--dry-run", "count events and show samples, without delivering any")
+    command.take_limit("at most N events; by default 100 are shown, all with --json")
+    command.take("--spark", "search with Spark, on all cores")
+    command.take_yes()
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

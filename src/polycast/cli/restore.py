@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from polycast.cli.declaration import add, add_command, add_file
+from polycast.cli.command_line import add_command
 from polycast.cli.formatting import size
-from polycast.cli.targets import StorePlace, file_of
+from polycast.cli.operands import StorePlace, file_of
 from polycast.stores.sqlite import restore
 from polycast.stores.sqlite.readonly_store import translated
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     command = add_command(commands, "restore", run, what, "restore monday.db events.db --force")
-    add(command, "backup BACKUP", "a file written by `polycast backup`")
-    add_file(command)
-    add(command, "--force", "replace an existing store that is not open")
+    command.take("backup BACKUP", "a file written by `polycast backup`")
+    command.take_file()
+    command.take("--force", "replace an existing store that is not open")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

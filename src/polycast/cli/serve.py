@@ -9,26 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.garbage_collection import RareCollections
 from polycast.broker.server.network_policy import Admission, Listen, check_exposure
-from polycast.broker.server.tokenfile import load_tokens
+from polycast.broker.server.tokenfile import Tokens, load_tokens
 from polycast.broker.wire.protocol import Limits
 from polycast.broker.wire.security import certificate_findings, tls_server_context
-from polycast.cli.declaration import add, add_command, seconds, whole
+from polycast.cli.command_line import Parser, add_command, seconds, whole
 from polycast.cli.formatting import count, listed
-from polycast.cli.stop_request import StopRequest
-from polycast.cli.targets import file_of, is_url
-from polycast.cli.terminal import UsageError
+from polycast.cli.operands import file_of, is_url
+from polycast.cli.terminal import StopRequest, UsageError
 from polycast.errors import BrokerError, NotAvailableError
 from polycast.plain_text import PlainFilter
 from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:
-    import argparse
     import ssl
     from argparse import Namespace
     from collections.abc import Callable, Iterator
 
     from polycast.broker.server.run import Serving
-    from polycast.broker.server.tokenfile import Tokens
 from polycast.cli.terminal import Terminal
 
 LISTEN = "127.0.0.1:7788"
@@ -40,23 +37,21 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     example = f"serve --store sqlite:///events.db --listen {LISTEN}"
     command = add_command(commands, "serve", run, what, example)
-    add(
-        command,
+    command.take(
         "--store STORE",
         "a path, sqlite:///path, or memory:; a missing file is created",
         required=True,
     )
-    add(command, "--listen HOST:PORT", f"the address to listen at ({LISTEN})", default=LISTEN)
+    command.take("--listen HOST:PORT", f"the address to listen at ({LISTEN})", default=LISTEN)
     _add_access(command)
     _add_limits(command)
 
 
-def _add_access(command: argparse.ArgumentParser) -> None:
-    add(command, "--tokens FILE", "the token file; read again when it changes")
-    add(command, "--tls-cert FILE", "the certificate chain")
-    add(command, "--tls-key FILE", "the key of the certificate")
-    add(
-        command,
+def _add_access(command: Parser) -> None:
+    command.take("--tokens FILE", "the token file; read again when it changes")
+    command.take("--tls-cert FILE", "the certificate chain")
+    command.take("--tls-key FILE", "the key of the certificate")
+    command.take(
         "--tls-client-ca FILE",
         "admit only clients with a certificate of these authorities",
     )
@@ -64,11 +59,11 @@ def _add_access(command: argparse.ArgumentParser) -> None:
         ("host", "another host name of the broker; *.shop.example works too"),
         ("origin", "an origin of web pages to admit, such as https://desk.shop.example"),
     ):
-        add(command, f"--allow-{name} {name.upper()}", f"{of}", repeated=True)
-    add(command, "--insecure", "listen to other machines without tokens or TLS")
+        command.take(f"--allow-{name} {name.upper()}", f"{of}", repeated=True)
+    command.take("--insecure", "listen to other machines without tokens or TLS")
 
 
-def _add_limits(command: argparse.ArgumentParser) -> None:
+def _add_limits(command: Parser) -> None:
     usual = Limits()
     for name, default, of in (
         ("--frame-limit", usual.frame, "bytes in one frame"),
@@ -76,12 +71,12 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
         ("--subscription-limit", usual.subscriptions, "subscriptions of one connection"),
         ("--pending-limit", usual.pending, "unanswered requests of one connection"),
     ):
-        add(command, f"{name} N", f"{of} ({default:,})", type=whole, default=default)
+        command.take(f"{name} N", f"{of} ({default:,})", type=whole, default=default)
     for name, of in (
         ("--connection-limit", "connections in all; 0: the limit of open files, at most 10,000"),
         ("--address-limit", "connections of one address; 0: half of all, at most 1,000"),
     ):
-        add(command, f"{name} N", of, type=whole, default=0)
+        command.take(f"{name} N", of, type=whole, default=0)
     for name, value, of in (
         ("--heartbeat", usual.heartbeat, "silence after which the broker pings a client"),
         ("--patience", PATIENCE, "time after which a client that reads nothing is cut off"),
@@ -91,7 +86,7 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
             "time limit for the request of a connection, and for its `hello`",
         ),
     ):
-        add(command, f"{name} SECONDS", f"{of} ({value:g})", type=seconds, default=value)
+        command.take(f"{name} SECONDS", f"{of} ({value:g})", type=seconds, default=value)
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

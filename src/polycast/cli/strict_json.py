@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.cli.formatting import clip, listed
-from polycast.cli.lossless_json import why_unheld
-from polycast.cli.scalars import ACCEPTED, is_scalar, scalar_of, wire_form
+from polycast.cli.lossless_json import ACCEPTED, is_scalar, scalar_of, why_unheld, wire_form
 from polycast.errors.root import did_you_mean
 from polycast.events.encoder import ObjectEncoder
 from polycast.events.wire_forms import (

@@ -7,18 +7,9 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from polycast.bus.known_types import NamedTypes
-from polycast.cli.declaration import (
-    add,
-    add_command,
-    add_imports,
-    add_place,
-    add_where,
-    seconds,
-    whole,
-)
+from polycast.cli.command_line import add_command, seconds, whole
 from polycast.cli.event_lines import arrival_line
-from polycast.cli.name_resolution import bound_of, filter_of, import_modules, type_of
-from polycast.cli.targets import place_of
+from polycast.cli.operands import bound_of, filter_of, import_modules, place_of, type_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -38,21 +29,20 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     example = "sub polycast://127.0.0.1:7788 Sale --where 'event.number > 3' --count 10"
     command = add_command(commands, "sub", run, what, example, late="what")
-    add_place(command)
-    add(command, "what TYPE|TOPIC", "a type or a topic; by default everything", nargs="?")
-    add_where(command)
-    add(command, "--topic PATTERN", "of a type, only events on these topics")
-    add(command, "--exact", "exclude subtypes")
-    add(command, "--durable NAME", "resume the durable subscription of this name, or create it")
-    add(command, "--group NAME", "share the events with the other members of this group")
-    add(command, "--lease SECONDS", "the time after which the subscription ends", type=seconds)
-    add(
-        command,
+    command.take_place()
+    command.take("what TYPE|TOPIC", "a type or a topic; by default everything", nargs="?")
+    command.take_where()
+    command.take("--topic PATTERN", "of a type, only events on these topics")
+    command.take("--exact", "exclude subtypes")
+    command.take("--durable NAME", "resume the durable subscription of this name, or create it")
+    command.take("--group NAME", "share the events with the other members of this group")
+    command.take("--lease SECONDS", "the time after which the subscription ends", type=seconds)
+    command.take(
         "--since WHEN",
         "start at this position, time (2030-12-31T08:00), or 'beginning'; by default now",
     )
-    add(command, "--count N", "stop after N events", type=whole)
-    add_imports(command)
+    command.take("--count N", "stop after N events", type=whole)
+    command.take_imports()
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

@@ -6,18 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.declaration import (
-    add,
-    add_command,
-    add_family,
-    add_limit,
-    add_place,
-    add_where,
-    add_yes,
-)
+from polycast.cli.command_line import add_command, add_family
 from polycast.cli.formatting import TextTable, ago, count, listed
-from polycast.cli.name_resolution import row_filter
-from polycast.cli.targets import place_of, time_at
+from polycast.cli.operands import place_of, row_filter, time_at
 from polycast.errors import BadOptionError, StoreError
 from polycast.errors.root import did_you_mean
 from polycast.stores.doctor import SubscriptionFigures, buses_in, subscriptions_in
@@ -35,14 +26,14 @@ def declare(commands: Any, what: str) -> None:
     family = add_family(commands, "subs", what, "subs events.db")
     what = "list durable subscriptions and groups; `list` may be left out"
     command = add_command(family, "list", run_list, what, "subs events.db --where 'event.lag > 9'")
-    add_place(command)
-    add_where(command, "a filter on what --json prints, such as 'event.lag > 9'")
-    add_limit(command)
+    command.take_place()
+    command.take_where("a filter on what --json prints, such as 'event.lag > 9'")
+    command.take_limit()
     what = "cancel a subscription that nobody will attach to again"
     command = add_command(family, "cancel", run_cancel, what, "subs cancel events.db billing")
-    add_place(command)
-    add(command, "name NAME", "the name, as `subs` shows it")
-    add_yes(command)
+    command.take_place()
+    command.take("name NAME", "the name, as `subs` shows it")
+    command.take_yes()
 
 
 def run_list(given: Namespace, terminal: Terminal) -> int:

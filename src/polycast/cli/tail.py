@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from polycast.cli.declaration import add, add_command, add_limit, add_place, add_where, whole
+from polycast.cli.command_line import add_command, whole
 from polycast.cli.event_lines import Payloads, line_of
-from polycast.cli.name_resolution import bound_of, filter_of, meant_by
-from polycast.cli.targets import WriteSignal, place_of
+from polycast.cli.operands import WriteSignal, bound_of, filter_of, meant_by, place_of
 from polycast.matching.topics import TopicPattern
 from polycast.stores.log_bounds import start_of
 
@@ -29,19 +28,18 @@ def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     example = "tail events.db --type Sale --topic '/shop/**' --follow"
     command = add_command(commands, "tail", run, what, example)
-    add_place(command)
-    add(command, "--last -n N", "start with the last N events (10)", type=whole)
-    add(
-        command,
+    command.take_place()
+    command.take("--last -n N", "start with the last N events (10)", type=whole)
+    command.take(
         "--since WHEN",
         "start at this position, time (2030-12-31T08:00), or 'beginning' instead",
     )
-    add(command, "--type NAME", "only this type and its subtypes")
-    add(command, "--topic PATTERN", "only on these topics, such as '/shop/**'")
-    add_where(command)
+    command.take("--type NAME", "only this type and its subtypes")
+    command.take("--topic PATTERN", "only on these topics, such as '/shop/**'")
+    command.take_where()
     most = "show at most N; by default 100 with --since, but all with --follow or --json"
-    add_limit(command, most)
-    add(command, "--follow -f", "continue with new events")
+    command.take_limit(most)
+    command.take("--follow -f", "continue with new events")
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

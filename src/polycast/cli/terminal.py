@@ -1,9 +1,12 @@
-"""Where a command prints: text or JSON, questions, progress."""
+"""Where a command prints: text or JSON, questions, progress; and how it is stopped."""
 
 from __future__ import annotations
 
+import queue
 import re
+import signal
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from polycast.cli.formatting import Line
+    from polycast.cli.formatting import Line, RichText
     from polycast.cli.pager import Pager
-    from polycast.cli.rich_text import RichText
     from polycast.config import Clock
 
 # What is heavy is imported where it is used: help and versions are printed without it.
@@ -91,7 +93,7 @@ class Terminal:
         if not is_terminal(sys.stdout):
             return None
         try:
-            from polycast.cli.rich_text import RichText
+            from polycast.cli.formatting import RichText
 
             return RichText(sys.stdout)
         except ImportError:  # plain lines will do
@@ -208,3 +210,47 @@ def code_of(error: BaseException) -> str:
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a person looks at a stream."""
     return stream is not None and not stream.closed and stream.isatty()
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopRequest:
+    """Whether somebody wants it to stop; until `listen`, a signal interrupts at once.
+
+    After it the first signal is only noted, and the second one interrupts.
+    """
+
+    def __init__(self) -> None:
+        self.is_made = False
+        self._made: queue.SimpleQueue[None] = queue.SimpleQueue()  # which a handler may fill
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():
+            interrupt = signal.default_int_handler
+            self._before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+        return self
+
+    def listen(self) -> None:
+        """Note the next signal instead of being interrupted, whoever has set handlers since."""
+        for number in self._before:
+            signal.signal(number, self._note)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is made, after this time at most."""
+        try:
+            self._made.get(timeout=seconds)
+        except queue.Empty:
+            pass
+        return self.is_made
+
+    def _note(self, number: int, frame: object) -> None:
+        if self.is_made:
+            raise KeyboardInterrupt
+        self.is_made = True
+        self._made.put(None)
+
+    def __exit__(self, *error: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.broker.server.access import Rights
 from polycast.broker.server.limits import QUOTAS, Quota
-from polycast.broker.server.tokenfile import findings_at, name_problem, new_token, read_tokens
-from polycast.cli.declaration import add, add_command, add_family
-from polycast.cli.formatting import by_severity, count, listed, moment
-from polycast.cli.terminal import UsageError
+from polycast.broker.server.tokenfile import (
+    TokenFinding,
+    findings_at,
+    name_problem,
+    new_token,
+    read_tokens,
+)
+from polycast.cli.command_line import add_command, add_family
+from polycast.cli.formatting import Line, by_severity, count, listed, moment
+from polycast.cli.terminal import Terminal, UsageError
 from polycast.errors import BadGrantError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from polycast.broker.server.tokenfile import AccessToken, Contents, TokenFinding
-    from polycast.cli.formatting import Line
-    from polycast.cli.terminal import Terminal
+    from polycast.broker.server.tokenfile import AccessToken, Contents
 
 
 WRONG, DOUBTFUL = 1, 3
@@ -33,19 +37,19 @@ def declare(commands: Any, what: str) -> None:
     what = "create a secret, shown only once, and its token for a broker's token file"
     example = "token new --name till-7 --publish shop.Order --subscribe '/Chat/**'"
     command = add_command(family, "new", run_new, what, example, more=_GRANTS)
-    add(command, "--name NAME", "the name in logs and errors")
+    command.take("--name NAME", "the name in logs and errors")
     publish, subscribe = "a type or topic that it may publish", "one that it may subscribe to"
-    add(command, "--publish GRANT", publish, repeated=True)
-    add(command, "--subscribe GRANT", subscribe, repeated=True)
+    command.take("--publish GRANT", publish, repeated=True)
+    command.take("--subscribe GRANT", subscribe, repeated=True)
     describe = "type names that belong to its owner, such as 'shop.*'"
-    add(command, "--describe GRANT", describe, repeated=True)
-    add(command, "--admin", "it may do everything, to what belongs to others as well")
+    command.take("--describe GRANT", describe, repeated=True)
+    command.take("--admin", "it may do everything, to what belongs to others as well")
     owner = "tokens of one owner share publishers and subscriptions; by default its name"
-    add(command, "--owner NAME", owner)
+    command.take("--owner NAME", owner)
     what = "list the tokens in a file, their rights, and what is wrong"
     example = "token check tokens.toml"
     command = add_command(family, "check", run_check, what, example, more=_STATUS_IN_WORDS)
-    add(command, "file FILE", "the broker's token file")
+    command.take("file FILE", "the broker's token file")
 
 
 def run_new(given: Namespace, terminal: Terminal) -> int:

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.cli.declaration import add, add_command, add_limit, add_place, add_where
-from polycast.cli.formatting import TextTable, listed
-from polycast.cli.name_resolution import meant_by, row_filter
-from polycast.cli.targets import place_of
+from polycast.cli.command_line import add_command
+from polycast.cli.formatting import Line, TextTable, listed
+from polycast.cli.operands import meant_by, place_of, row_filter
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Iterator, Sequence
 
-    from polycast.cli.formatting import Line
     from polycast.cli.terminal import Terminal
     from polycast.stores import Store
     from polycast.typesystem import AttributeDescription, Description
@@ -25,11 +23,11 @@ if TYPE_CHECKING:
 def declare(commands: Any, what: str) -> None:
     """Declare the command."""
     command = add_command(commands, "types", run, what, "types events.db Sale --count", late="type")
-    add_place(command)
-    add(command, "type TYPE", "the name of a type, or the end of it", nargs="?")
-    add(command, "--count", "count the events of each type, which reads the whole log")
-    add_where(command, "a filter on what --json prints, such as 'event.version > 1'")
-    add_limit(command)
+    command.take_place()
+    command.take("type TYPE", "the name of a type, or the end of it", nargs="?")
+    command.take("--count", "count the events of each type, which reads the whole log")
+    command.take_where("a filter on what --json prints, such as 'event.version > 1'")
+    command.take_limit()
 
 
 def run(given: Namespace, terminal: Terminal) -> int:

@@ -69,19 +69,8 @@ PolycastError
 └── WouldDeadlockError                waiting for itself, from inside a callback
 """
 
-from polycast.errors import (
-    arguments,
-    broker,
-    contexts,
-    delivery,
-    filters,
-    pipeline,
-    server,
-    stores,
-    types,
-)
+from polycast.errors import arguments, contexts, delivery, filters, pipeline, server, stores
 from polycast.errors.arguments import *
-from polycast.errors.broker import *
 from polycast.errors.contexts import *
 from polycast.errors.delivery import *
 from polycast.errors.filters import *
@@ -89,15 +78,12 @@ from polycast.errors.pipeline import *
 from polycast.errors.root import PolycastError
 from polycast.errors.server import *
 from polycast.errors.stores import *
-from polycast.errors.types import *
 
 __all__ = ["PolycastError"]
 __all__ += arguments.__all__
-__all__ += broker.__all__
 __all__ += contexts.__all__
 __all__ += delivery.__all__
 __all__ += filters.__all__
 __all__ += pipeline.__all__
 __all__ += server.__all__
 __all__ += stores.__all__
-__all__ += types.__all__

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from polycast.errors.root import PolycastError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "BusClosedError",

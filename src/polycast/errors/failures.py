@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from polycast.errors.arguments import NotAwaitedError
 from polycast.errors.server import AccessError
 from polycast.errors.stores import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["FAILURES", "STORE_FAILURES", "check_has_run", "is_to_be_awaited"]
 

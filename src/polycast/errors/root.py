@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from polycast.plain_text import plain_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = [
     "PolycastError",

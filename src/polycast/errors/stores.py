@@ -1,10 +1,18 @@
-"""Stores that cannot be used as asked."""
+"""Stores and brokers that cannot be used as asked."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from polycast.errors.root import PolycastError
 
 __all__ = [
+    "BadFrameError",
+    "BrokerError",
+    "BrokerRefusedError",
+    "BrokerUnreachableError",
+    "LimitReachedError",
     "NotAStoreError",
     "StoreClosedError",
     "StoreDamagedError",
@@ -68,3 +76,38 @@ class StoreDamagedError(StoreError):
             f"{path} is damaged at {place}: {why}. Nothing was deleted. Run `polycast doctor` on "
             f"it, and restore a backup"
         )
+
+
+class BrokerError(StoreError):
+    """A broker that cannot be used as asked."""
+
+
+class BrokerUnreachableError(BrokerError):
+    """No broker answers at its address, or not in time."""
+
+    def __init__(self, address: str, *, why: str) -> None:
+        self.address, self.why = address, why
+        super().__init__(
+            f"no broker answers at {address}: {why}. Start one with `polycast serve`, or see to "
+            f"the address and the network"
+        )
+
+
+class BrokerRefusedError(BrokerError):
+    """A broker that does not do what was asked; `code` says why for programs."""
+
+    def __init__(self, code: str, text: str, data: Mapping[str, Any] | None = None) -> None:
+        self.code, self.data = code, dict(data or {})
+        super().__init__(text)
+
+
+class LimitReachedError(BrokerRefusedError):
+    """More than the broker takes from one connection, or from all of one owner."""
+
+
+class BadFrameError(BrokerError):
+    """Bytes from the other side that are no message."""
+
+    def __init__(self, what: str, *, why: str) -> None:
+        self.what, self.why = what, why
+        super().__init__(f"{what} cannot be read: {why}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Callable  # noqa: TC003 - msgspec reads it
+from collections.abc import Callable  # msgspec reads it
 from typing import TYPE_CHECKING, Any
 
 import msgspec

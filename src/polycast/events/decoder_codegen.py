@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Callable  # noqa: TC003 - msgspec reads it
+from collections.abc import Callable  # msgspec reads it
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 

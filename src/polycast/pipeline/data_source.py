@@ -24,10 +24,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from polycast.errors import BadOptionError, HistoryGoneError
-from polycast.pipeline.read_request import MAX_ROWS, ReadRequest, request_for
+from polycast.pipeline.read_request import MAX_ROWS, Bound, ReadRequest, request_for
 from polycast.pipeline.row_reader import reader_for
 from polycast.stores.sqlite.event_log import count_records, skip_records
-from polycast.stores.sqlite.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import ReadOnlyStore, open_readonly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from polycast.pipeline.read_request import Bound
-    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
 REQUEST = "request"  # the one option that `table` and `stream` set
 OPTIONS = (

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.delivery.replay import check_count, check_limit, replay_to, told
+from polycast.delivery.replay import Replayed, check_count, check_limit, replay_to, told
 from polycast.errors import BadOptionError, PipelineError, PolycastError
 from polycast.pipeline.code_distribution import CodeBundle, bundle_of, distribute
 from polycast.pipeline.spark_session import active_session, session
-from polycast.routing.context_view import Comparing, Comparison, draft_of
+from polycast.routing.context_view import Comparing, Comparison, DraftContext, draft_of
 from polycast.routing.search import Findings, History, Search, search_for
 from polycast.routing.status import file_of
 from polycast.stores import open_store
 from polycast.stores.log_bounds import end_of, start_of
-from polycast.stores.sqlite.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import ReadOnlyStore, open_readonly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from polycast.contexts import Context
-    from polycast.delivery.replay import Replayed
     from polycast.pipeline.read_request import Bound
-    from polycast.routing.context_view import DraftContext
-    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
     Look = Callable[[int, int], object]  # at the events between two positions
 

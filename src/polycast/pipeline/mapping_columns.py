@@ -13,21 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.contexts.check.assignability import hint_text, holds, takes_any
+from polycast.contexts.compile import translation_ir as ir
 from polycast.contexts.compile.object_makers import maker_of, open_attributes
-from polycast.contexts.compile.translation_ir import (
-    Apply,
-    Build,
-    Choice,
-    Duplicate,
-    Each,
-    Keep,
-    Missing,
-    Otherwise,
-    Whole,
-)
-from polycast.contexts.declare.statements import DIRECTIONS
-from polycast.contexts.resolve.attribute_shapes import shape_of
-from polycast.contexts.resolve.inheritance import settle
+from polycast.contexts.declare.statements import DIRECTIONS, Direction
+from polycast.contexts.resolve.attribute_shapes import ValueShape, shape_of
+from polycast.contexts.resolve.inheritance import SettledContext, settle
 from polycast.contexts.run.translator import Translator
 from polycast.errors import (
     BadContextError,
@@ -44,6 +34,7 @@ from polycast.filters.backends.spark.kinds import kind_of as hint_kind
 from polycast.filters.backends.spark.spark_terms import NULL, both
 from polycast.filters.backends.spark.values import ABSENT, Value
 from polycast.pipeline.column_casts import (
+    applied,
     data,
     each_of,
     fitted,
@@ -51,8 +42,7 @@ from polycast.pipeline.column_casts import (
     part_of,
     struct,
 )
-from polycast.pipeline.rule_columns import applied
-from polycast.typesystem.attributes import declared_defaults
+from polycast.typesystem.attributes import Default, declared_defaults
 from polycast.typesystem.class_kinds import is_protocol, kind_of
 
 if TYPE_CHECKING:
@@ -61,11 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from polycast.contexts import Context
-    from polycast.contexts.compile.translation_ir import Recipe
-    from polycast.contexts.declare.statements import Direction
-    from polycast.contexts.resolve.attribute_shapes import ValueShape
-    from polycast.contexts.resolve.inheritance import SettledContext
-    from polycast.typesystem.attributes import Default
 
 
 def translated(
@@ -148,34 +133,34 @@ def _limited(value: Value) -> Value:
 # -- recipes ---------------------------------------------------------------------------------------
 
 
-def _made(recipe: Recipe, value: Value, wanted: ColumnKind) -> Value:
+def _made(recipe: ir.Recipe, value: Value, wanted: ColumnKind) -> Value:
     """What a recipe makes of a value, cast to the kind of an attribute."""
     match recipe:
-        case Keep() | Duplicate():
+        case ir.Keep() | ir.Duplicate():
             return fitted(value, wanted)
-        case Apply():
+        case ir.Apply():
             return fitted(_as_said(recipe, applied(recipe.rule, value)), wanted)
-        case Build():
+        case ir.Build():
             return _built(recipe, value, wanted)
-        case Whole():
+        case ir.Whole():
             why = f"{recipe.function.name} makes {recipe.mapping.target.__name__} as a whole"
             raise NoColumnError(why, accepted="rules for attributes")
-        case Each():
+        case ir.Each():
             inner, element = recipe.inner, wanted.element
             if element is None:
                 raise NoColumnError(
                     f"elements are there, and {wanted} is wanted", accepted=f"{wanted}"
                 )
             return each_of(value, wanted, lambda each: _made(inner, each, element))
-        case Choice():
+        case ir.Choice():
             return or_none(value, wanted, lambda there: _chosen(recipe, there, wanted))
-        case Otherwise(inner=Choice(none=Missing()) as choice):
+        case ir.Otherwise(inner=ir.Choice(none=ir.Missing()) as choice):
             return _or_default(choice, recipe.default, value, wanted)
     why = "not all that it may be has a place in the target, and a row does not say which it is"
     raise NoColumnError(why, accepted="types that the target takes, or maps")
 
 
-def _as_said(recipe: Apply, made: Value) -> Value:
+def _as_said(recipe: ir.Apply, made: Value) -> Value:
     """A function's result, if it is what the annotation says; otherwise there is no event."""
     name = made.kind.name
     if name == "other" and made.constant is not ABSENT:
@@ -205,7 +190,7 @@ def _check_container(name: str, shape: ValueShape) -> None:
     raise NoColumnError(f"a {name} is given, and {wanted} is wanted", accepted=wanted)
 
 
-def _or_default(choice: Choice, default: Default, value: Value, wanted: ColumnKind) -> Value:
+def _or_default(choice: ir.Choice, default: Default, value: Value, wanted: ColumnKind) -> Value:
     """The default in place of None, and nowhere else."""
     made = _chosen(choice, replace(value, kind=value.kind.without_none()), wanted)
     other, none = _default(default, wanted), terms.is_null(value.term)
@@ -213,9 +198,9 @@ def _or_default(choice: Choice, default: Default, value: Value, wanted: ColumnKi
     return Value(wanted, terms.case((none, other.term), otherwise=made.term), both(value.ok, ok))
 
 
-def _chosen(choice: Choice, value: Value, wanted: ColumnKind) -> Value:
+def _chosen(choice: ir.Choice, value: Value, wanted: ColumnKind) -> Value:
     """A row does not say which subtype a value is of, so all must give the same result."""
-    ways: list[tuple[type, Recipe]] = [*choice.containers, *choice.cases.items()]
+    ways: list[tuple[type, ir.Recipe]] = [*choice.containers, *choice.cases.items()]
     ways = [way for way in ways if not _is_abstract(way[0])] or ways
     if len(ways) == 1:
         return _made(ways[0][1], value, wanted)
@@ -232,7 +217,7 @@ def _chosen(choice: Choice, value: Value, wanted: ColumnKind) -> Value:
     return made
 
 
-def _built(build: Build, value: Value, wanted: ColumnKind) -> Value:
+def _built(build: ir.Build, value: Value, wanted: ColumnKind) -> Value:
     _check_maker(build)
     if wanted.cls is None:
         raise NoColumnError(f"{build.target.__name__} is made, not {wanted}", accepted=f"{wanted}")
@@ -255,14 +240,14 @@ def _built(build: Build, value: Value, wanted: ColumnKind) -> Value:
     return struct(value, wanted, parts)
 
 
-def _is_harmless(recipe: Recipe) -> bool:
+def _is_harmless(recipe: ir.Recipe) -> bool:
     match recipe:
-        case Each():
+        case ir.Each():
             return _is_harmless(recipe.inner)
-        case Choice():
+        case ir.Choice():
             ways = [*recipe.cases.values(), *(each for _, each in recipe.containers)]
-            return all(map(_is_harmless, ways)) and not isinstance(recipe.none, Missing)
-    return isinstance(recipe, Keep | Duplicate)
+            return all(map(_is_harmless, ways)) and not isinstance(recipe.none, ir.Missing)
+    return isinstance(recipe, ir.Keep | ir.Duplicate)
 
 
 _EMPTY: dict[Any, Any] = {kind: kind() for kind in (list, tuple, set, frozenset, dict)}
@@ -281,7 +266,7 @@ def _default(default: Default | None, wanted: ColumnKind) -> Value:
     return data(_EMPTY[default.factory], wanted)
 
 
-def _check_maker(build: Build) -> None:
+def _check_maker(build: ir.Build) -> None:
     """Refuse classes whose objects may differ from what they are made from."""
     name, accepted = build.target.__name__, "dataclasses, attrs classes and Structs without code"
     if build.recursive:

@@ -18,12 +18,11 @@ from polycast.config import SystemClock
 from polycast.errors import BadOptionError, PipelineError, PipelineFailedError
 from polycast.pipeline.checkpoint import prepare_checkpoint
 from polycast.pipeline.code_distribution import bundle_of, distribute
-from polycast.pipeline.route_source import RouteSource
-from polycast.pipeline.sink import Sink
+from polycast.pipeline.route_stream import BatchResult, RouteSource, Sink
 from polycast.pipeline.spark_session import LEAN, active_session, session, tuned
 from polycast.plain_text import log_of
 from polycast.routing.status import Status, file_of, keep_status, status_of
-from polycast.stores import open_store
+from polycast.stores import Store, open_store
 from polycast.stores.liveness import here
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from polycast.pipeline.sink import BatchResult
-    from polycast.stores import Store
 
 RECENT = 10.0  # seconds over which the rate is measured
 REPORTED = 1.0  # seconds after which the status in the store is written again

@@ -9,10 +9,9 @@ import msgspec
 
 from polycast.errors import HistoryGoneError, NoRowError, NotDecodableError
 from polycast.errors.failures import FAILURES
-from polycast.pipeline.arrays import arrays_of
-from polycast.pipeline.event_rows import EventRows, EventTexts, Misfit
-from polycast.pipeline.record_selection import RecordSelection
-from polycast.pipeline.table_schema import PAYLOAD, fields_of, schema_of, shared_fields
+from polycast.pipeline.event_rows import EventRows, EventTexts, Misfit, arrays_of
+from polycast.pipeline.read_request import ReadRequest, RecordSelection
+from polycast.pipeline.table_schema import PAYLOAD, Field, fields_of, schema_of, shared_fields
 from polycast.plain_text import log_of
 from polycast.stores import Stored
 from polycast.typesystem import wire_name
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from polycast.filters import Filter
-    from polycast.pipeline.read_request import ReadRequest
-    from polycast.pipeline.table_schema import Field
     from polycast.stores.sqlite.readonly_store import ReadOnlyStore
 
 _CHUNK = 10_000  # records read at once

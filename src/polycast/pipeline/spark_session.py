@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from polycast.errors import NotAvailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TERMINAL = "-"  # sends Spark's messages to the terminal
 

@@ -8,7 +8,7 @@ from polycast.errors import BadOptionError
 from polycast.matching import selector_for
 from polycast.pipeline.code_distribution import distribute
 from polycast.pipeline.data_source import REQUEST, PolycastSource
-from polycast.pipeline.read_request import MAX_ROWS, request_for
+from polycast.pipeline.read_request import MAX_ROWS, Bound, ReadRequest, request_for
 from polycast.pipeline.row_reader import RowReader
 from polycast.stores.sqlite.readonly_store import open_readonly
 from polycast.typesystem import Registry
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from polycast.contexts import Context
-    from polycast.pipeline.read_request import Bound, ReadRequest
-    from polycast.pipeline.record_selection import RecordSelection
+    from polycast.pipeline.read_request import RecordSelection
     from polycast.stores import EventType
 
 

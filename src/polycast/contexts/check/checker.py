@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from polycast.contexts.check.findings import Finding, Report
 from polycast.contexts.compile.builder import Builder
-from polycast.contexts.declare.statements import DIRECTIONS
-from polycast.contexts.resolve.inheritance import are_unrelated, settle
-from polycast.contexts.resolve.resolution import Resolver, TooManyPaths
+from polycast.contexts.declare.statements import DIRECTIONS, Direction, Rule
+from polycast.contexts.resolve.inheritance import SettledContext, are_unrelated, settle
+from polycast.contexts.resolve.resolution import ResolvedRule, Resolver, TooManyPaths
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_standard
 from polycast.typesystem.type_hints import unresolved
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from polycast.contexts.declare.context import Context
-    from polycast.contexts.declare.statements import Direction, Rule
-    from polycast.contexts.resolve.inheritance import SettledContext
-    from polycast.contexts.resolve.resolution import ResolvedRule
 
 
 def check(context: Context) -> Report:

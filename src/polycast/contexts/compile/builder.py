@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.check.assignability import (
     class_fits,
+    expected,
     fits,
     hint_text,
     holds,
@@ -18,33 +19,24 @@ from polycast.contexts.check.assignability import (
     takes_any,
 )
 from polycast.contexts.check.recipe_findings import RecipeFindings, TypeMismatch, why_of
+from polycast.contexts.compile import translation_ir as ir
 from polycast.contexts.compile.object_makers import NoMaker, is_closed, is_unchangeable, maker_of
-from polycast.contexts.compile.translation_ir import (
-    Apply,
-    Build,
-    Choice,
-    Duplicate,
-    Each,
-    Keep,
-    Missing,
-    Otherwise,
-    Whole,
+from polycast.contexts.resolve.attribute_shapes import (
+    Container,
+    ValueShape,
+    extends_container,
+    one_of,
+    shape_of,
 )
-from polycast.contexts.resolve.attribute_shapes import one_of, shape_of
-from polycast.contexts.resolve.contents import extends_container
-from polycast.contexts.resolve.priorities import leads_past
-from polycast.contexts.run.result_checks import expected
+from polycast.contexts.resolve.resolution import PathNode, Resolver, leads_past
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard_types import is_machinery, is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.contexts.compile.translation_ir import Recipe
     from polycast.contexts.declare.statements import Direction, Mapping, Rule
-    from polycast.contexts.resolve.attribute_shapes import Container, ValueShape
     from polycast.contexts.resolve.inheritance import SettledContext
-    from polycast.contexts.resolve.resolution import PathNode, Resolver
 
 T = TypeVar("T")
 
@@ -64,13 +56,13 @@ class _Slot:
     """Whether a value that the target does not accept is missing, or an error."""
     mismatches: list[TypeMismatch] = field(default_factory=list)
 
-    def fitting(self, make: Callable[[], Recipe]) -> Recipe:
+    def fitting(self, make: Callable[[], ir.Recipe]) -> ir.Recipe:
         """A recipe; `Missing` if the target does not accept the value, which is noted."""
         try:
             return make()
         except TypeMismatch as mismatch:
             self.mismatches.append(mismatch)
-            return Missing()
+            return ir.Missing()
 
 
 class Builder:
@@ -79,9 +71,9 @@ class Builder:
     def __init__(self, settled: SettledContext, resolver: Resolver, direction: Direction) -> None:
         self._settled, self._resolver, self._direction = settled, resolver, direction
         self._types = settled.types
-        self._builds: dict[tuple[PathNode, type], Build] = {}
-        self._unfilled: set[Build] = set()
-        self._later: deque[tuple[PathNode, Build]] = deque()
+        self._builds: dict[tuple[PathNode, type], ir.Build] = {}
+        self._unfilled: set[ir.Build] = set()
+        self._later: deque[tuple[PathNode, ir.Build]] = deque()
         self._result_shapes: dict[int, tuple[Any, ValueShape]] = {}
         self._report = RecipeFindings(settled, resolver, direction)
         self.findings = self._report.findings
@@ -90,12 +82,12 @@ class Builder:
         self.thrown_away = self._report.thrown_away
         """The rules whose results no target takes."""
 
-    def event(self, cls: type, mapping: Mapping) -> Recipe:
+    def event(self, cls: type, mapping: Mapping) -> ir.Recipe:
         """The recipe for events of a class, by a mapping."""
         self._report.where = mapping.where
         return self._all_of(lambda: self._mapped(self._resolver.root(cls), mapping))
 
-    def case(self, choice: Choice, met: type) -> Recipe:
+    def case(self, choice: ir.Choice, met: type) -> ir.Recipe:
         """The recipe for a value of a class that was not known when a choice was built."""
         try:
             node = choice.node.child(choice.attribute, met)
@@ -105,21 +97,21 @@ class Builder:
             text = f"at {path} met as {met.__name__}: {error}"
             if not choice.lenient:
                 self._report.add("bad-result", text)
-                return Keep()
+                return ir.Keep()
             if not any(map(_is_missing, choice.cases.values())):
                 self._report.add(self._report.default_code, text)
-            return Missing()
+            return ir.Missing()
 
-    def view(self, choice: Choice, above: type) -> Recipe:
+    def view(self, choice: ir.Choice, above: type) -> ir.Recipe:
         """The recipe for a value that is taken for one of a supertype of its class."""
         known = choice.cases[above]
-        if not isinstance(known, Keep | Duplicate) or not self._types.has_attributes(above):
+        if not isinstance(known, ir.Keep | ir.Duplicate) or not self._types.has_attributes(above):
             return known
         node = choice.node.child(choice.attribute, above)
         try:
             maker_of(above)
         except NoMaker:
-            return Duplicate()
+            return ir.Duplicate()
         if node.winner is not None:
             return known
         return self._all_of(lambda: self._build(node.first or node, above, None))
@@ -137,12 +129,12 @@ class Builder:
 
     # -- objects -----------------------------------------------------------------------------------
 
-    def _build(self, node: PathNode, target: type, mapping: Mapping | None) -> Build:
+    def _build(self, node: PathNode, target: type, mapping: Mapping | None) -> ir.Build:
         known = self._builds.get((node, target))
         if known is not None:
             known.recursive = known.recursive or known in self._unfilled
             return known
-        build = self._builds[node, target] = Build(node.met, target, mapping=mapping)
+        build = self._builds[node, target] = ir.Build(node.met, target, mapping=mapping)
         self._unfilled.add(build)
         if len(node.path.attributes) > _DEEP:
             self._later.append((node, build))
@@ -150,7 +142,7 @@ class Builder:
             self._fill(node, build)
         return build
 
-    def _mapped(self, node: PathNode, mapping: Mapping) -> Recipe:
+    def _mapped(self, node: PathNode, mapping: Mapping) -> ir.Recipe:
         """The recipe of a mapping: by attribute, unless a function makes the whole target."""
         whole = self._settled.wholes.get(mapping.source)
         if whole is None:
@@ -167,9 +159,9 @@ class Builder:
             )
             self._report.add("bad-argument", text)
         checks = expected(function, self._shape_of(target), str(node.path))
-        return Whole(mapping, function, _copied(met), checks)
+        return ir.Whole(mapping, function, _copied(met), checks)
 
-    def _fill(self, node: PathNode, build: Build) -> None:
+    def _fill(self, node: PathNode, build: ir.Build) -> None:
         try:
             maker = maker_of(build.target)
         except NoMaker as error:
@@ -183,7 +175,7 @@ class Builder:
         self._unfilled.discard(build)
 
     def _fill_part(
-        self, node: PathNode, build: Build, name: str, wanted: ValueShape, *, is_optional: bool
+        self, node: PathNode, build: ir.Build, name: str, wanted: ValueShape, *, is_optional: bool
     ) -> None:
         """The recipe for an attribute; a default stands in for what the target does not accept."""
         shape = self._types.shapes(build.source).get(name)
@@ -198,13 +190,13 @@ class Builder:
             build.parts[name] = recipe
             return
         if default is not None and not _is_missing(recipe):
-            build.parts[name] = Otherwise(recipe, default)
+            build.parts[name] = ir.Otherwise(recipe, default)
         build.lost[name] = why_of(slot.mismatches)
         self._report.mismatch(node, build, name, slot.mismatches, is_optional=is_optional)
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _convert(self, slot: _Slot, shape: ValueShape) -> Recipe:
+    def _convert(self, slot: _Slot, shape: ValueShape) -> ir.Recipe:
         """The recipe for what an attribute holds; mismatches go to the slot."""
         node, wanted = slot.node, slot.wanted
         if shape.opaque:  # nothing looks into the value, but a rule may name the attribute
@@ -212,12 +204,12 @@ class Builder:
             if unknown.winner is not None:
                 return self._case(unknown, shape, wanted)
             if shape_fits(shape, wanted):
-                return Duplicate()
+                return ir.Duplicate()
             why = f"{hint_text(shape.hint)} is there, and {hint_text(wanted.hint)} is wanted"
             sees_all = not any(True for _ in shape.all_classes())
             function = (shape.hint, wanted.hint) if sees_all else None
             slot.mismatches.append(TypeMismatch(why, function=function))
-            return Missing()
+            return ir.Missing()
         none = slot.fitting(lambda: _none(slot)) if shape.none else None
         cases = {
             met: slot.fitting(partial(self._case, node.child(slot.attribute, met), shape, wanted))
@@ -231,13 +223,13 @@ class Builder:
         containers = self._merged(slot, shape, containers)
         if (
             not containers
-            and not isinstance(none, Missing)
-            and all(isinstance(recipe, Keep) and is_closed(met) for met, recipe in cases.items())
+            and not isinstance(none, ir.Missing)
+            and all(isinstance(recipe, ir.Keep) and is_closed(met) for met, recipe in cases.items())
         ):
-            return Keep()
-        return Choice(node, slot.attribute, shape, wanted, cases, containers, none, slot.lenient)
+            return ir.Keep()
+        return ir.Choice(node, slot.attribute, shape, wanted, cases, containers, none, slot.lenient)
 
-    def _each(self, slot: _Slot, container: Container) -> Recipe:
+    def _each(self, slot: _Slot, container: Container) -> ir.Recipe:
         inside = _wanted_inside(container, slot.wanted)
         if not inside:
             keys = "" if container.keys is None else f" by {hint_text(container.keys.hint)}"
@@ -252,26 +244,26 @@ class Builder:
                 break
             del self.findings[before:]
         slot.mismatches.extend(inner.mismatches)
-        return Each(container.kind, recipe)
+        return ir.Each(container.kind, recipe)
 
     def _merged(
-        self, slot: _Slot, shape: ValueShape, containers: tuple[tuple[type, Recipe], ...]
-    ) -> tuple[tuple[type, Recipe], ...]:
+        self, slot: _Slot, shape: ValueShape, containers: tuple[tuple[type, ir.Recipe], ...]
+    ) -> tuple[tuple[type, ir.Recipe], ...]:
         """One recipe for several containers of a kind: only their elements tell them apart."""
         kinds = [kind for kind, _ in containers]
         several = {kind for kind in kinds if kinds.count(kind) > 1}
         if slot.mismatches or not several:
             return containers
-        merged: dict[type, Recipe] = {}
+        merged: dict[type, ir.Recipe] = {}
         for kind in several:
             takers = [taker for taker in slot.wanted.containers if holds(kind, taker.kind)]
             takes_all = takes_any(kind, slot.wanted)
             wanted = one_of([Any] if takes_all else [taker.inner.hint for taker in takers])
             inner = replace(slot, wanted=wanted, lenient=False)
-            merged[kind] = Each(kind, self._convert(inner, shape.all_of(kind)))
+            merged[kind] = ir.Each(kind, self._convert(inner, shape.all_of(kind)))
         return tuple((kind, merged.get(kind, recipe)) for kind, recipe in containers)
 
-    def _case(self, node: PathNode, held: ValueShape, wanted: ValueShape) -> Recipe:
+    def _case(self, node: PathNode, held: ValueShape, wanted: ValueShape) -> ir.Recipe:
         """The recipe for a value of the type that is met at a node."""
         if node.winner is not None:
             return self._applied(node, node.winner, held, wanted)
@@ -296,7 +288,9 @@ class Builder:
         )
         return TypeMismatch(why, function=function, may_be_mapped=may_be_mapped)
 
-    def _applied(self, node: PathNode, rule: Rule, held: ValueShape, wanted: ValueShape) -> Recipe:
+    def _applied(
+        self, node: PathNode, rule: Rule, held: ValueShape, wanted: ValueShape
+    ) -> ir.Recipe:
         function = rule.function
         assert function is not None
         result = node.met if function.is_identity else function.result
@@ -312,7 +306,7 @@ class Builder:
         self.applied.add(rule)
         if function.is_identity:
             return before
-        return Apply(rule, before, expected(function, wanted, str(node.path)))
+        return ir.Apply(rule, before, expected(function, wanted, str(node.path)))
 
     def _shape_of(self, result: Any) -> ValueShape:
         """The shape of a result; a function that wins at many paths is asked for it at each."""
@@ -321,20 +315,20 @@ class Builder:
             known = self._result_shapes[id(result)] = (result, shape_of(result))
         return known[1]
 
-    def _same(self, node: PathNode) -> Recipe:
+    def _same(self, node: PathNode) -> ir.Recipe:
         """A value that stays of its class: rebuilt if rules may apply in it."""
         if not self._types.has_attributes(node.met) or not self._may_win_inside(node):
             return _copied(node.met)
         if extends_container(node.met):
-            return Duplicate()  # its elements are in no attribute
+            return ir.Duplicate()  # its elements are in no attribute
         try:
             maker_of(node.met)
         except NoMaker:
-            return Duplicate()  # no object is of an abstract class; subclasses are met as such
+            return ir.Duplicate()  # no object is of an abstract class; subclasses are met as such
         build = self._build(node.first or node, node.met, None)
         if build.recursive or build in self._unfilled:
             return build
-        if all(isinstance(part, Keep) for part in build.parts.values()):
+        if all(isinstance(part, ir.Keep) for part in build.parts.values()):
             return _copied(node.met)
         return build
 
@@ -357,18 +351,18 @@ class Builder:
         )
 
 
-def _none(slot: _Slot) -> Recipe:
+def _none(slot: _Slot) -> ir.Recipe:
     if not (slot.wanted.none or slot.wanted.unknown):
         wanted = hint_text(slot.wanted.hint)
         raise TypeMismatch(f"{slot.attribute!r} may be None, and {wanted} is wanted")
-    return Keep()
+    return ir.Keep()
 
 
-def _is_missing(recipe: Recipe | None) -> bool:
+def _is_missing(recipe: ir.Recipe | None) -> bool:
     """Whether no value arrives, whatever it is; an empty container does."""
-    if isinstance(recipe, Choice):
+    if isinstance(recipe, ir.Choice):
         return all(map(_is_missing, recipe.recipes()))
-    return isinstance(recipe, Missing)
+    return isinstance(recipe, ir.Missing)
 
 
 def _wanted_inside(container: Container, wanted: ValueShape) -> list[ValueShape]:
@@ -382,5 +376,5 @@ def _wanted_inside(container: Container, wanted: ValueShape) -> list[ValueShape]
     ]
 
 
-def _copied(cls: type) -> Recipe:
-    return Keep() if is_unchangeable(cls) else Duplicate()
+def _copied(cls: type) -> ir.Recipe:
+    return ir.Keep() if is_unchangeable(cls) else ir.Duplicate()

@@ -6,11 +6,8 @@ import builtins
 import keyword
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from collections.abc import Callable
+from typing import Any
 
 _RESERVED = re.compile(
     r"e|v|translate|copied|alike|put_together|as_sequence|as_set|missing|Lacking"

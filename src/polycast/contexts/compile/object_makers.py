@@ -1,4 +1,4 @@
-"""Which values are immutable, and how objects of a class are made."""
+"""Which values are immutable, and how objects are made from attributes and completed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ import datetime
 import decimal
 import enum
 import inspect
+import types
 import uuid
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polycast.contexts.resolve.attribute_shapes import attribute_hints, has_attributes, shape_of
+from polycast.contexts.resolve.attribute_shapes import (
+    attribute_hints,
+    has_attributes,
+    shape_of,
+)
 from polycast.events.instances import anatomy_of, rebuild
-from polycast.events.isolation import is_frozen
-from polycast.typesystem.attributes import declared_defaults
+from polycast.events.isolation import copied, is_frozen
+from polycast.typesystem.attributes import Default, declared_defaults
 from polycast.typesystem.class_kinds import is_protocol, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polycast.contexts.resolve.attribute_shapes import ValueShape
-    from polycast.typesystem.attributes import Default
 
 _UNCHANGEABLE: tuple[type, ...] = (
     *(int, float, complex, str, bytes, bool, type(None), range),
@@ -232,3 +238,94 @@ def put_together(cls: type, state: dict[str, Any]) -> Any:
         if default is not None and name not in state
     }
     return rebuild(cls, anatomy, {**missing, **state}, {})
+
+
+@dataclass(frozen=True)
+class _StateLayout:
+    """Where objects of a class hold what it does not declare."""
+
+    declared: frozenset[str]
+    given: frozenset[str]  # further parameters of the constructor, which it does not compute
+    slots: tuple[str, ...]  # those without an annotation
+    count: int  # of the names in the dictionary of an object that holds no more; -1 if unknown
+
+
+_layouts: weakref.WeakKeyDictionary[type, _StateLayout] = weakref.WeakKeyDictionary()
+
+
+def undeclared(cls: type) -> frozenset[str]:
+    """Undeclared attributes that objects certainly have, because the constructor takes them."""
+    if kind_of(cls) != "class" or not any("__init__" in vars(base) for base in cls.__mro__[:-1]):
+        return frozenset()
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(cls).parameters
+    given = _layout_of(cls).given
+    return frozenset(name for name in given if parameters[name].kind not in variable)
+
+
+def may_hold_more(cls: type) -> bool:
+    """Whether objects may have attributes that their class does not declare."""
+    if is_frozen(cls):
+        return False  # those that are there all the same were put there as it was made
+    match kind_of(cls):
+        case "pydantic":
+            return bool(getattr(cls, "model_config", {}).get("extra") == "allow")
+        case "dataclass" | "attrs" | "class" | "struct":
+            return getattr(cls, "__dictoffset__", 0) != 0 or bool(_layout_of(cls).slots)
+    return False
+
+
+def completing(cls: type) -> Callable[[Any, Any], Any]:
+    """Return what completes an object rebuilt from the attributes of another of its class.
+
+    What the class has computed again stays; what only the other object has is copied.
+    """
+    layout = _layout_of(cls)
+    count = layout.count
+
+    def completed(value: Any, made: Any) -> Any:
+        if count >= 0 and len(value.__dict__) == count:
+            return made
+        return _completed(layout, value, made)
+
+    return completed
+
+
+def _completed(layout: _StateLayout, value: Any, made: Any) -> Any:
+    held = getattr(value, "__dict__", {})
+    for name in held.keys() - layout.declared:
+        if name in layout.given or name not in made.__dict__:
+            made.__dict__[name] = copied(held[name])
+    for name in layout.slots:
+        if hasattr(value, name) and (name in layout.given or not hasattr(made, name)):
+            object.__setattr__(made, name, copied(getattr(value, name)))
+    more = getattr(value, "__pydantic_extra__", None)
+    if more:
+        made.__pydantic_extra__.update(copied(more))
+    return made
+
+
+def _layout_of(cls: type) -> _StateLayout:
+    layout = _layouts.get(cls)
+    if layout is None:
+        layout = _layouts[cls] = _new_layout(cls)
+    return layout
+
+
+def _new_layout(cls: type) -> _StateLayout:
+    declared = frozenset(attribute_hints(cls))
+    try:
+        parameters = frozenset(inspect.signature(cls).parameters)
+    except (TypeError, ValueError):
+        parameters = frozenset()
+    members = {name: value for base in cls.__mro__ for name, value in vars(base).items()}
+    slots = [name for name, value in members.items() if isinstance(value, _SLOT)]
+    computed = {name for name, value in members.items() if hasattr(value, "__set_name__")}
+    own = [name for name in slots if name not in declared and not name.startswith("__")]
+    # Library classes have all that is declared, so one further name makes them more.
+    is_counted = kind_of(cls) in ("dataclass", "attrs") and not slots and parameters <= declared
+    count = len(declared) if is_counted else -1
+    return _StateLayout(declared | computed, parameters - declared, tuple(own), count)
+
+
+_SLOT = types.MemberDescriptorType

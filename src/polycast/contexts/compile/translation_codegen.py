@@ -12,6 +12,7 @@ import linecache
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from polycast.contexts.compile import translation_ir as ir
 from polycast.contexts.compile.generated_source import (
     GeneratedNames,
     chain,
@@ -21,33 +22,22 @@ from polycast.contexts.compile.generated_source import (
 )
 from polycast.contexts.compile.object_makers import (
     alike,
+    completing,
     is_closed,
     maker_of,
+    may_hold_more,
     open_attributes,
     put_together,
 )
-from polycast.contexts.compile.translation_ir import (
-    Apply,
-    Build,
-    Choice,
-    Duplicate,
-    Each,
-    Keep,
-    Missing,
-    Otherwise,
-    Whole,
-)
-from polycast.contexts.resolve.contents import completing, may_hold_more
 from polycast.events.isolation import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.contexts.compile.translation_ir import Recipe
-    from polycast.contexts.run.result_checks import ExpectedResult
+    from polycast.contexts.check.assignability import ExpectedResult
     from polycast.typesystem.attributes import Default
 
-    Newly = Callable[[Choice, dict[type, Callable[[Any], Any]], Any], Any]
+    Newly = Callable[[ir.Choice, dict[type, Callable[[Any], Any]], Any], Any]
 
 _INLINE_CASES = 3  # more cases are looked up by class
 
@@ -82,7 +72,7 @@ def missing(value: object) -> Any:
     raise Lacking(type(value).__name__)
 
 
-def write(recipe: Recipe, *, label: str, newly: Newly, unsure: Callable[[], None]) -> Code:
+def write(recipe: ir.Recipe, *, label: str, newly: Newly, unsure: Callable[[], None]) -> Code:
     """The function that follows a recipe; it calls `newly` for a class that the recipe lacks.
 
     It calls `unsure` when a rule's function returns an object of another class than annotated.
@@ -97,13 +87,13 @@ class _CodeWriter:
         self._newly, self._unsure = newly, unsure
         self.names = GeneratedNames()
         self._functions: dict[int, str] = {}  # the name of a build's function, by the build's id
-        self._waiting: deque[tuple[str, Build]] = deque()
+        self._waiting: deque[tuple[str, ir.Build]] = deque()
         self._parts: list[str] = []  # functions that come last
         self._tables: list[str] = []  # of functions, by the class of their argument
 
-    def module(self, recipe: Recipe) -> str:
+    def module(self, recipe: ir.Recipe) -> str:
         """`translate(e)`, and the functions that it needs."""
-        if isinstance(recipe, Build):
+        if isinstance(recipe, ir.Build):
             self._functions[id(recipe)] = "translate"
             parts = [self._function("translate", recipe)]
         else:
@@ -113,7 +103,7 @@ class _CodeWriter:
             parts.append(self._function(*self._waiting.popleft()))
         return "\n\n\n".join([*parts, *self._parts, *self._tables]) + "\n"
 
-    def _function(self, name: str, build: Build) -> str:
+    def _function(self, name: str, build: ir.Build) -> str:
         self.names.local = {"e"}
         lines = [f"def {name}(e):"]
         kept = _kept_if(build, "e", self.names.of_class)
@@ -125,7 +115,7 @@ class _CodeWriter:
 
     # -- objects -----------------------------------------------------------------------------------
 
-    def _made(self, build: Build, value: str) -> str:
+    def _made(self, build: ir.Build, value: str) -> str:
         """The call that makes an object."""
         maker, target = maker_of(build.target), self.names.of_class(build.target)
         parts = {
@@ -145,7 +135,7 @@ class _CodeWriter:
             return f"{self.names.of(complete, 'completed')}({value}, {made})"
         return made
 
-    def _build(self, build: Build) -> str:
+    def _build(self, build: ir.Build) -> str:
         """The name of the function that makes an object."""
         known = self._functions.get(id(build))
         if known is None:
@@ -157,26 +147,26 @@ class _CodeWriter:
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _expression(self, recipe: Recipe, value: str) -> str:
+    def _expression(self, recipe: ir.Recipe, value: str) -> str:
         match recipe:
-            case Keep():
+            case ir.Keep():
                 return value
-            case Duplicate():
+            case ir.Duplicate():
                 return f"{self.names.reserved(copied)}({value})"
-            case Apply() | Whole():
+            case ir.Apply() | ir.Whole():
                 return self._called(recipe, value)
-            case Build():
+            case ir.Build():
                 return f"{self._build(recipe)}({value})"
-            case Each():
+            case ir.Each():
                 return self._each(recipe, value)
-            case Missing():
+            case ir.Missing():
                 return f"{self.names.reserved(missing)}({value})"
-            case Otherwise():
+            case ir.Otherwise():
                 return self._otherwise_default(recipe, value)
-            case Choice():
+            case ir.Choice():
                 return self._choice(recipe, value)
 
-    def _called(self, recipe: Apply | Whole, value: str, opening: str = "") -> str:
+    def _called(self, recipe: ir.Apply | ir.Whole, value: str, opening: str = "") -> str:
         """The call of a function, whose result is checked unless its class is as expected."""
         called, result = recipe.function, recipe.result
         function = self.names.of(called.call, called.name.rpartition(".")[2])
@@ -202,13 +192,13 @@ class _CodeWriter:
 
         return checked
 
-    def _operand(self, recipe: Recipe, value: str) -> str:
+    def _operand(self, recipe: ir.Recipe, value: str) -> str:
         """An expression that stands before an `if`."""
-        if isinstance(recipe, Apply | Whole):
+        if isinstance(recipe, ir.Apply | ir.Whole):
             return self._called(recipe, value, "(")
         return self._expression(recipe, value)
 
-    def _each(self, elements: Each, value: str) -> str:
+    def _each(self, elements: ir.Each, value: str) -> str:
         kind, item = elements.kind, self.names.fresh("x")
         inner = self._expression(elements.inner, item)
         make = self.names.reserved(_MAKERS[kind]) if kind in _MAKERS else None
@@ -225,7 +215,7 @@ class _CodeWriter:
             return f"{make}({value}, {items})"
         return items if kind in (list, set, dict) else f"{kind.__name__}({items})"
 
-    def _otherwise_default(self, recipe: Otherwise, value: str) -> str:
+    def _otherwise_default(self, recipe: ir.Otherwise, value: str) -> str:
         """The call of a function of its own: only a statement can catch `Lacking`."""
         name = self.names.unique("or_default")
         lacking = self.names.reserved(Lacking)
@@ -236,7 +226,7 @@ class _CodeWriter:
         )
         return f"{name}({value})"
 
-    def _returned(self, recipe: Recipe, before: str) -> str:
+    def _returned(self, recipe: ir.Recipe, before: str) -> str:
         """The only line of a function of one argument, `v`."""
         outer, self.names.local = self.names.local, {"v"}
         line = laid_out(self._expression(recipe, "v"), before)
@@ -246,14 +236,14 @@ class _CodeWriter:
     def _made_by(self, default: Default) -> str:
         return self.names.of(default.make, "default")
 
-    def _choice(self, choice: Choice, value: str) -> str:
+    def _choice(self, choice: ir.Choice, value: str) -> str:
         alone = _alone(choice)
         if alone is not None:
             return self._expression(alone, value)
         name = value if value.isidentifier() else self.names.fresh(choice.attribute)
         tests: list[tuple[str, str]] = []
         if choice.none is not None:
-            none = "None" if isinstance(choice.none, Keep) else self._operand(choice.none, name)
+            none = "None" if isinstance(choice.none, ir.Keep) else self._operand(choice.none, name)
             tests.append(("{1} is None", none))
         tests += list(self._tests(choice, name))
         if not tests:
@@ -266,7 +256,7 @@ class _CodeWriter:
             pieces.append(f"{'else ' if place else ''}{result} if {condition}")
         return chain("", [*pieces, f"else {last}"], "")
 
-    def _tests(self, choice: Choice, name: str) -> Iterator[tuple[str, str]]:
+    def _tests(self, choice: ir.Choice, name: str) -> Iterator[tuple[str, str]]:
         """Tests of what a value is, with the results; an empty test always holds."""
         kinds_held = tuple(wide for kind, _ in choice.containers for wide in _met_as(kind))
         first = [met for met in choice.cases if met is not tuple and issubclass(met, kinds_held)]
@@ -287,15 +277,15 @@ class _CodeWriter:
             test = "" if alone else f"type({{0}}) is {self.names.of_class(met)}"
             yield test, self._operand(recipe, name)
 
-    def _case(self, choice: Choice, met: type, recipe: Recipe) -> str:
+    def _case(self, choice: ir.Choice, met: type, recipe: ir.Recipe) -> str:
         """The name of the function for values of one class."""
-        if isinstance(recipe, Build):
+        if isinstance(recipe, ir.Build):
             return self._build(recipe)
         name = self.names.unique(f"{choice.attribute}_of_{met.__name__}")
         self._parts.append(f"def {name}(v):\n{self._returned(recipe, '    return ')}")
         return name
 
-    def _learnt(self, choice: Choice, name: str, value: str) -> str:
+    def _learnt(self, choice: ir.Choice, name: str, value: str) -> str:
         """The expression for values of other classes, which are looked up and then remembered."""
         functions: dict[type, Callable[[Any], Any]] = {}
         newly = self._newly
@@ -324,7 +314,7 @@ def _met_as(kind: type) -> tuple[type, ...]:
     return (list, tuple) if kind is collections.abc.Sequence else (kind,)
 
 
-def _alone(choice: Choice) -> Recipe | None:
+def _alone(choice: ir.Choice) -> ir.Recipe | None:
     """The only recipe of a choice, if there is nothing to choose."""
     if choice.none is not None or len(choice.containers) + len(choice.cases) != 1:
         return None
@@ -334,7 +324,7 @@ def _alone(choice: Choice) -> Recipe | None:
     return recipe if is_closed(met) else None
 
 
-def _kept_if(build: Build, value: str, class_name: Callable[[type], str]) -> str | None:
+def _kept_if(build: ir.Build, value: str, class_name: Callable[[type], str]) -> str | None:
     """The condition under which an immutable object is its own translation; None if unknown."""
     is_same = build.source is build.target and not build.recursive
     names = open_attributes(build.source)
@@ -349,24 +339,24 @@ def _kept_if(build: Build, value: str, class_name: Callable[[type], str]) -> str
     return " and ".join(pieces)
 
 
-def _part_kept_if(recipe: Recipe, value: str, class_name: Callable[[type], str]) -> str | None:
+def _part_kept_if(recipe: ir.Recipe, value: str, class_name: Callable[[type], str]) -> str | None:
     """The same condition for an attribute; an empty one always holds."""
-    if isinstance(recipe, Keep):
+    if isinstance(recipe, ir.Keep):
         return ""
-    if not isinstance(recipe, Choice) or recipe.containers or len(recipe.cases) != 1:
+    if not isinstance(recipe, ir.Choice) or recipe.containers or len(recipe.cases) != 1:
         return None
     ((met, inner),) = recipe.cases.items()
     condition = f"type({value}) is {class_name(met)}"
-    if isinstance(inner, Build):
+    if isinstance(inner, ir.Build):
         deeper = _kept_if(inner, value, class_name)
         if deeper is None:
             return None
         condition = f"{condition} and {deeper}" if deeper else condition
-    elif not isinstance(inner, Keep):
+    elif not isinstance(inner, ir.Keep):
         return None
     if recipe.none is None:
         return condition
-    return f"({value} is None or {condition})" if isinstance(recipe.none, Keep) else None
+    return f"({value} is None or {condition})" if isinstance(recipe.none, ir.Keep) else None
 
 
 _ALIKE = (collections.deque, collections.OrderedDict, collections.defaultdict)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from collections.abc import Mapping as AnyMapping
 from typing import TYPE_CHECKING, Any
 
 from polycast.config import check_name
@@ -16,21 +17,18 @@ from polycast.contexts.declare.statements import (
     WholeLine,
 )
 from polycast.contexts.resolve.inheritance import forget, settle
-from polycast.contexts.resolve.resolution import Resolver
+from polycast.contexts.resolve.resolution import ResolvedRule, Resolver
 from polycast.contexts.run.translator import Translator
 from polycast.errors import BadContextError, BadOptionError, ContextFrozenError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
-    from collections.abc import Mapping as AnyMapping
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
     from polycast.contexts.check.findings import Report
     from polycast.contexts.declare.statements import Direction
     from polycast.contexts.resolve.listing import Listing
-    from polycast.contexts.resolve.resolution import ResolvedRule
 
 
 class Context:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
-from polycast.contexts.declare.annotations import annotated_mappings
 from polycast.contexts.declare.context import Context
 from polycast.contexts.declare.rule_functions import Marked, NoName, identity, name_by_which
-from polycast.contexts.declare.statements import DISABLED, Direction
+from polycast.contexts.declare.statements import DISABLED, Direction, annotated_mappings
 from polycast.errors import BadContextError, FilterError
 from polycast.filters import Filter
 from polycast.typesystem import describe, wire_name, wire_version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 _FORMAT = 1
 _IDENTITY = "polycast:identity"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.contexts.check.findings import Finding
-from polycast.contexts.resolve.derivation import is_subtype
+from polycast.contexts.resolve.resolution import is_subtype
 from polycast.typesystem.standard_types import is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.contexts.declare.local_types import KnownTypes
+    from polycast.contexts.resolve.attribute_shapes import KnownTypes
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)|(?P<mark>[.:()])|(?P<other>\S))")
 

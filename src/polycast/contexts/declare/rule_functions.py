@@ -5,17 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from polycast.errors import BadContextError
 from polycast.registered_names import RegisteredNames, home_of, imported, placed_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., object]")

@@ -9,28 +9,26 @@ from xml.sax.saxutils import quoteattr
 
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.context import Context
-from polycast.contexts.declare.local_types import KnownTypes
 from polycast.contexts.declare.patterns import BadPattern, parse_pattern
 from polycast.contexts.declare.rule_functions import NoName, identity, name_by_which, registered
-from polycast.contexts.declare.statements import DISABLED, SourceLocation
+from polycast.contexts.declare.statements import DISABLED, Direction, SourceLocation
 from polycast.contexts.declare.xml_reader import (
     MOST_ERRORS,
     TooManyErrors,
     file_error,
     read_declaration,
 )
+from polycast.contexts.resolve.attribute_shapes import KnownTypes
 from polycast.contexts.resolve.inheritance import settle
 from polycast.errors import BadContextError
-from polycast.registered_names import methods_of
+from polycast.registered_names import RegisteredNames, methods_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
-    from polycast.contexts.declare.statements import Direction
     from polycast.contexts.declare.xml_reader import Declaration, Element
-    from polycast.registered_names import RegisteredNames
 
 
 IDENTITY = "identity"

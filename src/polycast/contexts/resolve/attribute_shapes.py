@@ -1,25 +1,33 @@
-"""What an attribute may hold, by its annotation: classes, containers of them, None."""
+"""What attributes may hold, by their annotations, and the types that a context so knows."""
 
 from __future__ import annotations
 
 import collections
 import collections.abc
+import difflib
 import enum
 import types
 import typing
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from functools import cached_property
+from typing import Any, TypeVar, Union
 
 import typing_extensions
 
+from polycast.events.isolation import ATOMS
+from polycast.typesystem import wire_name
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.class_kinds import kind_of
-from polycast.typesystem.standard_types import is_standard
+from polycast.typesystem.class_kinds import is_protocol, kind_of
+from polycast.typesystem.describe import supertypes_of
+from polycast.typesystem.standard_types import (
+    STANDARD,
+    is_machinery,
+    is_standard,
+    is_standard_library,
+)
 from polycast.typesystem.type_expressions import unwrapped
 from polycast.typesystem.type_hints import hints_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
 
 CONTAINERS: dict[object, type] = {  # the class that an annotation names, and the kind that it is
     list: list,
@@ -296,3 +304,125 @@ def _classes(hint: Any) -> list[type]:
     if not isinstance(cls, type) or cls in (Any, object):
         return []
     return [] if _is_sealed(hint) else [cls]
+
+
+_ANYTHING = shape_of(Any)
+_KEEPING: tuple[type, ...] = (
+    *(list, tuple, set, frozenset, dict, collections.deque, BaseException),
+    *(collections.UserList, collections.UserDict, collections.ChainMap),
+)
+"""The classes whose objects hold what no attribute names."""
+
+
+def extends_container(cls: type) -> bool:
+    """Whether objects of a class have elements, whatever attributes they have."""
+    return kind_of(cls) != "namedtuple" and any(base in _KEEPING for base in cls.__mro__)
+
+
+def held_besides(cls: type) -> ValueShape | None:
+    """What is held where no rule looks, if something may be; `list` itself is an annotation."""
+    if cls in CONTAINERS or any(base in ATOMS for base in cls.__mro__):
+        return None
+    if is_protocol(cls) or cls.__module__ == "collections.abc":
+        return _ANYTHING
+    if extends_container(cls):
+        return one_of(_element_hints(cls)) if any(True for _ in _element_hints(cls)) else _ANYTHING
+    return _ANYTHING if _has_own_state(cls) else None
+
+
+def _element_hints(cls: type) -> Iterator[Any]:
+    """The annotations of the elements, as in `class Lines(list[Line])`."""
+    for base in cls.__mro__:
+        for hint in vars(base).get("__orig_bases__", ()):
+            origin = typing.get_origin(hint)
+            if isinstance(origin, type) and extends_container(origin):
+                yield from (inner for inner in typing.get_args(hint) if inner is not ...)
+
+
+def _has_own_state(cls: type) -> bool:
+    """Whether objects hold something, although their class declares no attribute."""
+    if kind_of(cls) not in ("class", "value") or attribute_hints(cls) or is_standard_library(cls):
+        return False
+    own = [base for base in cls.__mro__ if not is_machinery(base) and not is_standard_library(base)]
+    return any("__init__" in vars(base) or vars(base).get("__slots__") for base in own)
+
+
+_BUILT_IN: dict[str, type] = {cls.__name__: cls for cls in STANDARD.values()}
+
+
+class KnownTypes:
+    """The listed types, with all that their attributes and supertypes lead to."""
+
+    def __init__(self, listed: Iterable[type]) -> None:
+        types: dict[type, None] = {}
+        waiting = list(listed)
+        for cls in waiting:
+            if cls not in types and not is_machinery(cls):
+                types[cls] = None
+                waiting += supertypes_of(cls)
+                shapes = map(shape_of, attribute_hints(cls).values())
+                waiting += [held for shape in shapes for held in shape.all_classes()]
+        self.types = tuple(types)
+        self._shapes: dict[type, dict[str, ValueShape]] = {}
+        self._subtypes: dict[type, tuple[type, ...]] = {}
+        self._looked_into: dict[type, bool] = {}
+
+    def shapes(self, cls: type) -> dict[str, ValueShape]:
+        """The attributes of a class with their shapes."""
+        shapes = self._shapes.get(cls)
+        if shapes is None:
+            hints = attribute_hints(cls)
+            shapes = self._shapes[cls] = {name: shape_of(hint) for name, hint in hints.items()}
+        return shapes
+
+    def has_attributes(self, cls: type) -> bool:
+        """Whether rules reach inside objects of a class."""
+        is_looked_into = self._looked_into.get(cls)
+        if is_looked_into is None:
+            is_looked_into = self._looked_into[cls] = has_attributes(cls)
+        return is_looked_into
+
+    def subtypes(self, cls: type) -> tuple[type, ...]:
+        """The types that can be met where a class is declared: it, and its known subtypes."""
+        if is_standard(cls):
+            return (cls,)
+        subtypes = self._subtypes.get(cls)
+        if subtypes is None:
+            below = [known for known in self.types if cls in known.__mro__ and known is not cls]
+            subtypes = self._subtypes[cls] = (cls, *below)
+        return subtypes
+
+    def named(self, name: str) -> list[type]:
+        """The types of a name: that of the class, with or without module, or that on the wire."""
+        types = self._names.get(name, [])
+        if not types and name in _BUILT_IN:
+            return [_BUILT_IN[name]]
+        return types
+
+    def full_names(self, cls: type) -> str:
+        """The name that no other type has."""
+        return f"{cls.__module__}.{cls.__qualname__}"
+
+    def alike(self, name: str) -> list[str]:
+        """Names like a misspelled one."""
+        return difflib.get_close_matches(name, self._names, n=3)
+
+    @cached_property
+    def _names(self) -> dict[str, list[type]]:
+        names: dict[str, list[type]] = {}
+        for cls in self.types:
+            for name in dict.fromkeys((cls.__name__, self.full_names(cls), wire_name(cls))):
+                names.setdefault(name, []).append(cls)
+        return names
+
+    def reached(self, types: Iterable[type]) -> set[type]:
+        """All types that can be met inside objects of some types, at any depth."""
+        seen: set[type] = set()
+        waiting = list(types)
+        for cls in waiting:
+            for shape in self.shapes(cls).values():
+                for declared in shape.all_classes():
+                    new = [met for met in self.subtypes(declared) if met not in seen]
+                    seen.update(new)
+                    waiting += new
+        return seen

@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.check.assignability import fits, hint_text
 from polycast.contexts.check.findings import Finding
-from polycast.contexts.declare.annotations import annotated_functions, annotated_mappings
-from polycast.contexts.declare.local_types import KnownTypes
 from polycast.contexts.declare.patterns import BadPattern, Pattern, parse_pattern
-from polycast.contexts.declare.rule_functions import Unusable, function_of
-from polycast.contexts.declare.statements import DISABLED, Mapping, Rule, SourceLocation, WholeRule
-from polycast.contexts.declare.unit_rules import unit_rules
-from polycast.contexts.resolve.derivation import is_subtype, most_derived
+from polycast.contexts.declare.rule_functions import RuleFunction, Unusable, function_of
+from polycast.contexts.declare.statements import (
+    DISABLED,
+    Mapping,
+    Rule,
+    SourceLocation,
+    WholeRule,
+    annotated_functions,
+    annotated_mappings,
+)
+from polycast.contexts.declare.units import unit_rules
+from polycast.contexts.resolve.attribute_shapes import KnownTypes
+from polycast.contexts.resolve.resolution import is_subtype, most_derived
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from polycast.contexts.declare.context import Context
-    from polycast.contexts.declare.rule_functions import RuleFunction
     from polycast.contexts.declare.statements import Direction, RuleLine
 
 Entry = TypeVar("Entry", Rule, Mapping, WholeRule)

@@ -8,24 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from polycast.contexts.check.assignability import hint_text
 from polycast.contexts.check.checker import check
-from polycast.contexts.check.findings import Severity
+from polycast.contexts.check.findings import Finding, Severity
+from polycast.contexts.compile import translation_ir as ir
 from polycast.contexts.compile.builder import Builder
 from polycast.contexts.compile.object_makers import NoMaker, maker_of
-from polycast.contexts.compile.translation_ir import Build, Choice, Each, Missing, Otherwise, Whole
-from polycast.contexts.declare.statements import DIRECTIONS
-from polycast.contexts.resolve.inheritance import settle
-from polycast.contexts.resolve.resolution import Resolver, TooManyPaths
+from polycast.contexts.declare.statements import DIRECTIONS, Direction, Rule
+from polycast.contexts.resolve.inheritance import SettledContext, settle
+from polycast.contexts.resolve.resolution import PathNode, Resolver, TooManyPaths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polycast.contexts.check.findings import Finding
-    from polycast.contexts.compile.translation_ir import Recipe
     from polycast.contexts.declare.context import Context
-    from polycast.contexts.declare.statements import Direction, Rule
     from polycast.contexts.resolve.attribute_shapes import ValueShape
-    from polycast.contexts.resolve.inheritance import SettledContext
-    from polycast.contexts.resolve.resolution import PathNode
 
 Kind = Literal["event", "rule", "mapped", "copied", "default", "dropped", "shadowed", "missing"]
 _STYLES: dict[str, str] = {
@@ -154,15 +149,15 @@ class _RecipeLister:
         self._open: set[int] = set()
         self._shown: set[int] = set()
 
-    def event(self, node: PathNode, recipe: Recipe) -> Iterator[Branch]:
+    def event(self, node: PathNode, recipe: ir.Recipe) -> Iterator[Branch]:
         """The branches of an event."""
-        if isinstance(recipe, Whole):
+        if isinstance(recipe, ir.Whole):
             what = f"{_whole_text(recipe)}: no rule or unit applies"
             yield Branch("(the whole)", "rule", what)
-        elif isinstance(recipe, Build):
+        elif isinstance(recipe, ir.Build):
             yield from self.attributes(node, recipe)
 
-    def attributes(self, node: PathNode, build: Build) -> Iterator[Branch]:
+    def attributes(self, node: PathNode, build: ir.Build) -> Iterator[Branch]:
         """The branches of an object's attributes."""
         self._open.add(id(build))
         given, wanted = self._types.shapes(build.source), self._types.shapes(build.target)
@@ -180,7 +175,7 @@ class _RecipeLister:
                 yield Branch(name, "dropped", what)
         self._open.discard(id(build))
 
-    def _unfilled(self, build: Build, name: str) -> Branch:
+    def _unfilled(self, build: ir.Build, name: str) -> Branch:
         target, lost = build.target, build.lost.get(name)
         try:
             maker = maker_of(target)
@@ -194,7 +189,7 @@ class _RecipeLister:
         return Branch(name, "missing", "nothing produces it")
 
     def _attribute(
-        self, node: PathNode, name: str, shape: ValueShape, recipe: Recipe
+        self, node: PathNode, name: str, shape: ValueShape, recipe: ir.Recipe
     ) -> Iterator[Branch]:
         if shape.opaque:
             label, unknown = f"{name}: {hint_text(shape.hint)}", node.child(name, object)
@@ -211,21 +206,21 @@ class _RecipeLister:
             yield Branch(f"{name}: {hint_text(shape.hint)}", "copied", "copied")
 
     def _cases(
-        self, label: str, shape: ValueShape, recipe: Recipe
-    ) -> Iterator[tuple[str, type, Recipe]]:
+        self, label: str, shape: ValueShape, recipe: ir.Recipe
+    ) -> Iterator[tuple[str, type, ir.Recipe]]:
         """The types that may be met at an attribute, in containers too, with their recipes."""
         match recipe:
-            case Otherwise():
+            case ir.Otherwise():
                 yield from self._cases(label, shape, recipe.inner)
-            case Choice():
+            case ir.Choice():
                 for met, part in recipe.cases.items():
                     yield label, met, part
                 for container, (_, part) in zip(shape.containers, recipe.containers, strict=True):
-                    inner = part.inner if isinstance(part, Each) else part
+                    inner = part.inner if isinstance(part, ir.Each) else part
                     is_merged = sum(other is part for _, other in recipe.containers) > 1
                     held = shape.all_of(container.kind) if is_merged else container.inner
                     yield from self._cases(f"{label}[]", held, inner)
-                if isinstance(recipe.none, Missing):
+                if isinstance(recipe.none, ir.Missing):
                     yield label, type(None), recipe.none
             case _:
                 for declared in shape.classes:
@@ -234,19 +229,19 @@ class _RecipeLister:
                 for container in shape.containers:
                     yield from self._cases(f"{label}[]", container.inner, recipe)
 
-    def _value(self, node: PathNode, label: str, recipe: Recipe) -> Branch:
+    def _value(self, node: PathNode, label: str, recipe: ir.Recipe) -> Branch:
         if node.winner is not None:
             what = _rule_text(node, node.winner)
             return Branch(label, "rule", what, tuple(_shadowed(node, set())))
-        if isinstance(recipe, Whole):
+        if isinstance(recipe, ir.Whole):
             return Branch(label, "rule", f"as {recipe.mapping}, {_whole_text(recipe)}")
-        if isinstance(recipe, Build):
+        if isinstance(recipe, ir.Build):
             return self._rebuilt(node, label, recipe)
-        if isinstance(recipe, Missing):
+        if isinstance(recipe, ir.Missing):
             return Branch(label, "default", "the default, because the target does not take it")
         return Branch(label, "copied", "copied")
 
-    def _rebuilt(self, node: PathNode, label: str, build: Build) -> Branch:
+    def _rebuilt(self, node: PathNode, label: str, build: ir.Build) -> Branch:
         mappings = self._settled.mappings_for(node.met, self._direction)
         fitting = [mapping for mapping in mappings if mapping.target is build.target]
         if fitting:
@@ -262,7 +257,7 @@ class _RecipeLister:
         return Branch(label, "mapped", what, tuple(self.attributes(node.first or node, build)))
 
 
-def _whole_text(recipe: Whole) -> str:
+def _whole_text(recipe: ir.Whole) -> str:
     return f"made by {recipe.function.name}"
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from polycast.contexts.declare.context import Context
 from polycast.contexts.declare.rule_functions import registered
 from polycast.contexts.resolve.inheritance import from_above
-from polycast.contexts.run.depth import check_depth
-from polycast.contexts.run.member import PendingMembers
-from polycast.contexts.run.statistics import EventCounts
+from polycast.contexts.run.member import EventCounts, FederationMember, PendingMembers, Statistics
+from polycast.contexts.run.translator import Translator, check_depth
 from polycast.errors import BadContextError, ContextRefusedError, NotTranslatedError
 from polycast.errors.failures import FAILURES
 from polycast.plain_text import log_of
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from polycast.contexts.check.findings import Finding, Report
-    from polycast.contexts.run.member import FederationMember
-    from polycast.contexts.run.statistics import Statistics
-    from polycast.contexts.run.translator import Translator
 
 _log = log_of("polycast.contexts")
 

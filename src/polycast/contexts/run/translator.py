@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import collections.abc
 import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.contexts.check.assignability import hint_text, is_one, kind_met
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.compile.builder import Builder
-from polycast.contexts.compile.shareable import gives_fixed
-from polycast.contexts.compile.translation_codegen import write
-from polycast.contexts.resolve.derivation import is_subtype, most_derived
-from polycast.contexts.resolve.resolution import FEW_PATHS, Resolver, TooManyPaths
-from polycast.contexts.run.depth import check_depth
-from polycast.errors import BadResultError
+from polycast.contexts.compile.translation_codegen import Code, write
+from polycast.contexts.compile.translation_ir import Choice, Recipe, gives_fixed
+from polycast.contexts.resolve.attribute_shapes import attribute_hints, has_attributes
+from polycast.contexts.resolve.resolution import (
+    FEW_PATHS,
+    Resolver,
+    TooManyPaths,
+    is_subtype,
+    most_derived,
+)
+from polycast.errors import BadResultError, EventTooDeepError
 from polycast.events.isolation import copied
 from polycast.metrics import Trials
 from polycast.runtime import shared_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from polycast.contexts.compile.translation_codegen import Code
-    from polycast.contexts.compile.translation_ir import Choice, Recipe
     from polycast.contexts.declare.statements import Direction, Mapping
     from polycast.contexts.resolve.inheritance import SettledContext
 
@@ -222,3 +226,50 @@ def _called_last(error: BaseException) -> str:
         if code.co_filename.startswith(_LABEL):
             name = "" if trace is None else trace.tb_frame.f_code.co_qualname
     return name.rpartition("<locals>.")[2]
+
+
+_DEEP = 100  # less deep events do not fill a stack
+
+
+def check_depth(event: object) -> None:
+    """Raise `EventTooDeepError` if an event contains itself or is nested too deep."""
+    path: list[str] = [type(event).__name__]
+    within = {id(event): None}  # what contains the current part, outermost first
+    seen, deepest = {id(event)}, 0
+    names: dict[type, tuple[str, ...]] = {}
+    waiting = [_parts(event, names)]
+    while waiting:
+        name, part = next(waiting[-1], ("", None))
+        if not name:
+            waiting.pop()
+            path.pop()
+            within.popitem()
+            continue
+        if id(part) in within:
+            raise EventTooDeepError(event, cycle="".join((*path, name)))
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        path.append(name)
+        within[id(part)] = None
+        waiting.append(_parts(part, names))
+        deepest = max(deepest, len(waiting))
+    if deepest > _DEEP:
+        raise EventTooDeepError(event, cycle=None)
+
+
+def _parts(value: Any, names: dict[type, tuple[str, ...]]) -> Iterator[tuple[str, Any]]:
+    """The parts of a value, each with the text that selects it; `names` caches attributes."""
+    cls = type(value)
+    if isinstance(value, collections.abc.Mapping):
+        for key, item in value.items():
+            yield f"[{key!r}]", item
+    elif isinstance(value, collections.abc.Collection) and not isinstance(value, str | bytes):
+        for place, item in enumerate(value):
+            yield f"[{place}]", item
+    else:
+        if cls not in names:
+            names[cls] = tuple(attribute_hints(cls)) if has_attributes(cls) else ()
+        for name in names[cls]:
+            if hasattr(value, name):
+                yield f".{name}", getattr(value, name)

@@ -1,28 +1,41 @@
-"""What a command works on: the file of a store, or a broker, opened as the command needs it."""
+"""What the arguments of commands mean: types, filters, modules, bounds, stores and brokers."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from polycast.broker.client.dialer import addresses_of, is_remote
 from polycast.bus.bus import Bus
+from polycast.cli.lossless_json import place_in
+from polycast.cli.terminal import Terminal, UsageError
+from polycast.contexts import Context
 from polycast.errors import BadOptionError, NotAvailableError
+from polycast.errors.root import did_you_mean
+from polycast.filters import Filter
+from polycast.registered_names import imported
+from polycast.routing.route_table import class_named
 from polycast.stores.doctor import open_readonly
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.readonly_store import ReadOnlyStore, translated
 from polycast.stores.urls import path_of
+from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
     import ssl
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection
+    from types import ModuleType
 
     from polycast.broker.client.remote_store import RemoteStore
-    from polycast.cli.terminal import Terminal
     from polycast.stores import Store
 
 PROGRAM = "polycast command"  # how a broker knows it
@@ -65,36 +78,20 @@ class StorePlace:
         """What a bus is opened with."""
         return self.text if self.is_broker else f"sqlite:///{file_of(self.text)}"
 
-    @contextmanager
-    def looking(self) -> Iterator[Store]:
+    def looking(self) -> AbstractContextManager[Store]:
         """Read the store, which must be there; of a file nothing is changed."""
-        if self.is_broker:
-            with self.reached() as remote:
-                yield cast("Store", remote)
-            return
-        with open_readonly(file_of(self.text)) as store:
-            yield cast("Store", store)
+        opened: Any = self.reached() if self.is_broker else open_readonly(file_of(self.text))
+        return cast("AbstractContextManager[Store]", opened)
 
-    @contextmanager
-    def changing(self) -> Iterator[Store]:
+    def changing(self) -> AbstractContextManager[Store]:
         """Open the store, which must be there, to change its state."""
         if self.is_broker:
-            with self.reached() as remote:
-                yield cast("Store", remote)
-            return
+            return cast("AbstractContextManager[Store]", self.reached())
         path = file_of(self.text)
-        with (
-            open_readonly(path),
-            translated(path),
-        ):  # refuses, without touching it, what is no store
-            store = SqliteStore(path, create=False)
-        try:
-            yield cast("Store", store)
-        finally:
-            store.close()
+        with open_readonly(path), translated(path):  # refuses what is no store
+            return closing(cast("Store", SqliteStore(path, create=False)))
 
-    @contextmanager
-    def reached(self) -> Iterator[RemoteStore]:
+    def reached(self) -> AbstractContextManager[RemoteStore]:
         """The store of a broker."""
         from polycast.broker.client.client_connection import ConnectionOptions
         from polycast.broker.client.remote_store import RemoteStore  # loaded only where it is used
@@ -106,11 +103,7 @@ class StorePlace:
             program=PROGRAM,
             allow_plain_token=self.allow_plain_token,
         )
-        store = RemoteStore(options)
-        try:
-            yield store
-        finally:
-            store.close()
+        return closing(RemoteStore(options))
 
     def bus(self, **options: Any) -> Bus:
         """A bus over the store, which must be there."""
@@ -183,3 +176,94 @@ class WriteSignal:
             return
         while self._file.changes() == self._seen:
             self._rung.wait(_LOOK)
+
+
+def meant_by(name: str, known: Collection[str]) -> str:
+    """The one known type that a name means: all of it, or its end."""
+    meant = [known_name for known_name in known if known_name == name] or sorted(
+        known_name for known_name in known if known_name.endswith(f".{name}")
+    )
+    if len(meant) == 1:
+        return meant[0]
+    short = {known_name.rpartition(".")[2]: known_name for known_name in known}
+    why = "several types are called so" if meant else "the store knows no such type"
+    hint = "" if meant else did_you_mean(name, [*known, *short])
+    accepted = ", ".join(meant or sorted(known)[:20]) or "nothing yet: the log is empty"
+    raise BadOptionError("type", name, accepted=accepted + hint, why=why)
+
+
+def type_of(name: str | None, registry: Registry) -> str | None:
+    """A type by its whole name or the end of it; or a topic."""
+    if name is None or name.startswith("/") or registry.describe(name) is not None:
+        return name
+    return meant_by(name, {description.name for description in registry.descriptions()})
+
+
+def filter_of(text: str | None, registry: Registry) -> Filter[Any] | None:
+    """A filter over `event`, or its form as JSON: it is parsed, and never run as a program."""
+    if text is None:
+        return None
+    data: object = {"format": 1, "filter": text}
+    if text.lstrip().startswith("{"):
+        try:
+            data = msgspec.json.decode(text)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise UsageError(f"--where: {place_in(text.encode()) or error}") from error
+    return Filter.from_json(data, class_named=partial(class_named, registry))
+
+
+def row_filter(text: str | None, kind: type) -> Callable[[Any], bool]:
+    """Whether a row of a list is wanted; `FilterMistakeError` if rows have no such attribute."""
+    where = filter_of(text, Registry(classes=()))
+    if where is None:
+        return lambda row: True
+    where.check(kind)
+    return where.matches
+
+
+def module_names(text: str | None) -> list[str]:
+    """Names separated by commas, of modules that may also be in the current folder."""
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if names:
+        find_modules_here()
+    return names
+
+
+def find_modules_here() -> None:
+    """Let modules be found in the current folder, as `python -m` does."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def import_modules(text: str | None) -> list[ModuleType]:
+    """Import modules, separated by commas."""
+    modules = []
+    for name in module_names(text):
+        try:
+            modules.append(imported(name))
+        except ImportError as error:
+            raise UsageError(f"--import {name}: {error}") from error
+    return modules
+
+
+def declared_contexts(modules: list[ModuleType]) -> list[Context]:
+    """The contexts below a root that modules have."""
+    values = [value for module in modules for value in vars(module).values()]
+    return [value for value in values if isinstance(value, Context) and value.parents]
+
+
+def bound_of(option: str, text: str | None) -> int | str | datetime | None:
+    """A bound of the log as it is written: a position, a time, or where it may be 'beginning'."""
+    first = "'beginning', nor " if option == "--since" else ""
+    if text is None or (first and text == "beginning"):
+        return text
+    if text.isdecimal():
+        return int(text)
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise UsageError(
+            f"{option} {text} is neither {first}a position, nor a time such as 2030-12-31T08:00 "
+            f"or 2030-12-31T08:00+01:00"
+        ) from None
