@@ -11,7 +11,7 @@ import pytest
 import polycast
 import polycast.testing
 from polycast import errors, lazy_names
-from polycast.languages.etcl.writer import etcl_text
+from polycast.languages.etcl.grammar import etcl_text
 from polycast.languages.xpath.writer import xpath_text
 
 COLLECTIONS = [

@@ -47,7 +47,7 @@ def _old_name(name: str) -> tuple[object, str] | None:
     import polycast.errors as errors
     from polycast.bus import SubscribeOptions
     from polycast.contexts import identity
-    from polycast.languages.etcl.writer import etcl_text
+    from polycast.languages.etcl.grammar import etcl_text
     from polycast.languages.xpath.writer import xpath_text
 
     moved: dict[str, tuple[object, str]] = {

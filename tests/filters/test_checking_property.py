@@ -23,8 +23,7 @@ from test_lifting_property import expressions as untyped
 from polycast.filters.backends.interpreter import RULES, evaluate
 from polycast.filters.checking import problems
 from polycast.filters.checking.classes import Classes
-from polycast.filters.checking.mistakes import failures
-from polycast.filters.checking.places import rebuilt
+from polycast.filters.checking.mistakes import copied, failures
 from polycast.filters.checking.walker import CertainFailure
 from polycast.filters.lifting.function import lift_function
 from polycast.filters.tree import nodes
@@ -296,7 +295,7 @@ def probed(tree: nodes.Node, finding: CertainFailure, reached: Callable[..., Non
                 return Probe(node, reached)
         return None
 
-    return rebuilt(tree, change)
+    return copied(tree, change)
 
 
 KNOWN = Classes()
@@ -312,7 +311,7 @@ def run(tree: nodes.Node, events: list[Any]) -> None:
 
 def tree_of(text: str) -> nodes.Node:
     function = compiled(text, LIMIT=2, NAMES=(1, 2.0, "a", None), **NAMES)
-    return rebuilt(lift_function(function), lambda node: None)
+    return copied(lift_function(function), lambda node: None)
 
 
 OF_CLASS = {cls: made(cls) for cls in KINDS}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import polycast as pc
 from polycast.filters.backends.interpreter import matches
 from polycast.filters.tree import nodes
-from polycast.filters.tree.constant_folding import folded
+from polycast.filters.tree.canonical import folded
 
 
 @dataclass

@@ -17,7 +17,7 @@ from msgspec import UNSET
 import polycast as pc
 from polycast.filters.backends.python import generate
 from polycast.filters.tree import nodes
-from polycast.filters.tree.constant_folding import folded
+from polycast.filters.tree.canonical import folded
 from polycast.filters.tree.projection import slot_of
 from polycast.matching.native import available
 

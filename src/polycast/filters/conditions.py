@@ -16,7 +16,6 @@ from polycast.filters.lifting.function import lift_function
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import canonical
 from polycast.filters.tree.canonical_text import render
-from polycast.filters.tree.constants import constant
 from polycast.registered_names import placed_at
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def _step(tree: nodes.Node, name: str, args: Any) -> nodes.Node:
 
 def _value(value: object) -> nodes.Node:
     try:
-        return nodes.Constant(constant(value))
+        return nodes.Constant(nodes.constant_value(value))
     except TypeError:
         return nodes.Opaque(lambda event: value, "a value that is no plain data", _Value(value))
 

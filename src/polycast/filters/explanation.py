@@ -19,8 +19,8 @@ from polycast.filters.normal_form.ordered_domains import (
     Truth,
 )
 from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical import folded
 from polycast.filters.tree.canonical_text import render
-from polycast.filters.tree.constant_folding import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,8 @@ from polycast.filters.lifting.function import lift_function
 from polycast.filters.normal_form.disjunction import conjunctions
 from polycast.filters.normal_form.ordered_domains import Interval, Points
 from polycast.filters.tree import nodes
-from polycast.filters.tree.canonical import made_canonical, on_topic
+from polycast.filters.tree.canonical import folded, made_canonical, on_topic
 from polycast.filters.tree.canonical_text import parse, render
-from polycast.filters.tree.constant_folding import folded
 from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.untrusted import check_untrusted
 

@@ -14,7 +14,7 @@ import pytest
 import polycast as pc
 from polycast.filters.cost import cost_of, is_plain
 from polycast.filters.cost.amounts import Amount
-from polycast.filters.cost.call_costs import METHODS, REFUSED
+from polycast.filters.cost.operation_costs import METHODS, REFUSED
 from polycast.filters.tree.canonical_text import parse
 from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.nodes import Node

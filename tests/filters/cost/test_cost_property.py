@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import polycast as pc
 from polycast.filters.cost import cost_of
-from polycast.filters.cost.call_costs import METHODS
+from polycast.filters.cost.operation_costs import METHODS
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS

@@ -20,11 +20,11 @@ from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import conjunctions
 from polycast.filters.normal_form.ordered_domains import Interval, Others, Points
 from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical import folded
 from polycast.filters.tree.canonical_text import parse
-from polycast.filters.tree.constant_folding import folded
 from polycast.filters.tree.projection import attributes_read
 from polycast.filters.tree.relaxation import relaxed
-from polycast.languages.etcl.writer import etcl_text
+from polycast.languages.etcl.grammar import etcl_text
 from polycast.matching.native import available
 from polycast.matching.native.native_index import NativeIndex
 

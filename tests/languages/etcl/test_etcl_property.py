@@ -29,8 +29,8 @@ from hypothesis import strategies as st
 import polycast as pc
 from polycast.filters.backends.python import generate
 from polycast.filters.filter import Filter
+from polycast.filters.tree.canonical import folded
 from polycast.filters.tree.canonical_text import parse
-from polycast.filters.tree.constant_folding import folded
 
 LONG = os.environ.get("POLYCAST_STRESS") == "long"
 EXAMPLES = 5_000 if LONG else 100

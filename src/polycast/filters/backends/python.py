@@ -6,6 +6,9 @@ reference, as numbered names; names of attributes and methods are identifiers, w
 
 from __future__ import annotations
 
+import ast
+import re
+import warnings
 from contextlib import contextmanager
 from operator import getitem
 from types import CodeType, FunctionType
@@ -13,13 +16,31 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
 from polycast.errors.failures import FAILURES
-from polycast.filters.backends.quiet_compilation import compile_quietly
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import BUILTINS, answered, answering, is_users, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+QUIET = "<polycast filter>"  # the file name under which nothing is warned about
+IGNORED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps it
+
+
+def compile_quietly(source: str | ast.Module | ast.Expression) -> CodeType:
+    """Compile without the warnings that the first compilation gave."""
+    silence_warnings()
+    mode = "eval" if isinstance(source, ast.Expression) else "exec"
+    compiled: CodeType = compile(source, QUIET, mode, 0, True)
+    return compiled
+
+
+def silence_warnings() -> None:
+    """Suppress warnings for the file name of generated code."""
+    # A filter for a name of our own need not be taken back: catch_warnings is not for threads.
+    if not warnings.filters or warnings.filters[0] != IGNORED:
+        warnings.filterwarnings("ignore", module=QUIET)
+
 
 INLINE = (int, bool, type(None))  # constants whose literal is exactly the value, if short
 

@@ -8,8 +8,16 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.checking.classes import ClassMember
-from polycast.filters.checking.inference import Kind, Kinds, is_data, joined, kinds_of
-from polycast.filters.checking.samples import attribute_type, results, returned_type
+from polycast.filters.checking.inference import (
+    Kind,
+    Kinds,
+    attribute_type,
+    is_data,
+    joined,
+    kinds_of,
+    results,
+    returned_type,
+)
 from polycast.filters.tree import nodes
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 

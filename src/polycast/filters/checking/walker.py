@@ -8,9 +8,9 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.checking.inference import Kind, Kinds, joined, kinds_of, of_value
-from polycast.filters.checking.places import deeper
 from polycast.filters.checking.visits import MEMBER_VISITS, OPERATOR_VISITS, visit_elements
 from polycast.filters.tree import nodes
+from polycast.filters.tree.canonical import rebuilt
 from polycast.filters.tree.language_registry import language_of
 from polycast.typesystem import is_interface
 
@@ -166,7 +166,7 @@ def _instance_of(walker: Walker, node: nodes.InstanceOf) -> Kinds:
 def _quantified(walker: Walker, node: nodes.Quantified) -> Kinds:
     elements = visit_elements(walker, node, node.over, walker.visit(node.over))
     outer = walker.narrowed
-    walker.narrowed = {deeper(path): kinds for path, kinds in outer.items()}
+    walker.narrowed = {_within_quantifier(path): kinds for path, kinds in outer.items()}
     walker.scope.append(elements)
     walker.in_turn((*node.conditions, node.each), going=True)
     walker.scope.pop()
@@ -209,6 +209,13 @@ def is_path(node: nodes.Node) -> bool:
         case nodes.Item(of, key):
             return is_path(of) and is_path(key)
     return False
+
+
+def _within_quantifier(path: nodes.Node) -> nodes.Node:
+    """A path as it is called within one more quantifier."""
+    if isinstance(path, nodes.Variable):
+        return nodes.Variable(path.depth + 1)
+    return rebuilt(path, _within_quantifier)
 
 
 class Assumptions:

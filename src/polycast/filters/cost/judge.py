@@ -11,13 +11,32 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterTooCostlyError
-from polycast.filters.cost import value_kinds as kinds
-from polycast.filters.cost.amounts import EVENT, NOTHING, Amount, TooMuch, steps
-from polycast.filters.cost.call_costs import BYTE, METHODS, call_cost
+from polycast.filters.cost.amounts import (
+    ALL,
+    EVENT,
+    INT,
+    LIST,
+    NOTHING,
+    OTHER,
+    TEXT,
+    UNKNOWN,
+    Amount,
+    TooMuch,
+    ValueKind,
+    element_of,
+    is_small,
+    kind_of_type,
+    kind_of_value,
+    steps,
+    type_of_attribute,
+)
 from polycast.filters.cost.operation_costs import (
+    BYTE,
+    METHODS,
     NUMBERS,
     SMALL,
     Judged,
+    call_cost,
     check_method,
     comparing,
     computed,
@@ -32,14 +51,6 @@ from polycast.filters.cost.operation_costs import (
     repeated,
     size_of,
     total,
-)
-from polycast.filters.cost.value_kinds import (
-    INT,
-    LIST,
-    OTHER,
-    TEXT,
-    UNKNOWN,
-    ValueKind,
 )
 from polycast.filters.tree import nodes
 
@@ -114,8 +125,8 @@ class CostJudge:
         """A part of the event."""
         if not self.is_typed:
             return Judged(NOTHING, size, UNKNOWN)
-        small = kinds.is_small(declared)
-        return Judged(NOTHING, SMALL if small else size, kinds.kind_of_type(declared), declared)
+        small = is_small(declared)
+        return Judged(NOTHING, SMALL if small else size, kind_of_type(declared), declared)
 
     def field(self, node: nodes.Node, of: Judged, name: str) -> TypeExpression | None:
         """The declared type of a field of what a node stands for, where it is known."""
@@ -124,11 +135,11 @@ class CostJudge:
         described = self._event if isinstance(node, nodes.Event) else None
         if described is None and of.type is not None and of.type.form == "class":
             described = self._lookup(of.type.name)
-        return kinds.type_of_attribute(described, name)
+        return type_of_attribute(described, name)
 
     def unknown(self) -> ValueKind:
         """The kinds that a value may have of which nothing is known."""
-        return kinds.ALL if self.is_typed else UNKNOWN
+        return ALL if self.is_typed else UNKNOWN
 
 
 # -- leaves ------------------------------------------------------------------------------------
@@ -143,11 +154,11 @@ def _variable(judge: CostJudge, node: nodes.Variable) -> Judged:
 
 
 def _constant(judge: CostJudge, node: nodes.Constant) -> Judged:
-    return Judged(NOTHING, steps(size_of(node.value)), kinds.kind_of_value(node.value))
+    return Judged(NOTHING, steps(size_of(node.value)), kind_of_value(node.value))
 
 
 def _opaque(judge: CostJudge, node: nodes.Opaque) -> Judged:
-    return Judged(NOTHING, Amount(linear={EVENT: 1.0}), kinds.ALL)
+    return Judged(NOTHING, Amount(linear={EVENT: 1.0}), ALL)
 
 
 # -- parts -------------------------------------------------------------------------------------
@@ -161,7 +172,7 @@ def _attribute(judge: CostJudge, node: nodes.Attribute) -> Judged:
 
 def _item(judge: CostJudge, node: nodes.Item) -> Judged:
     of, key = judge.all((node.of, node.key))
-    found = judge.anything(of.size, kinds.element_of(of.type))
+    found = judge.anything(of.size, element_of(of.type))
     if TEXT in of.kind and of.kind is not UNKNOWN:
         found = found._replace(kind=found.kind | TEXT)
     return found._replace(cost=of.cost + key.cost + hashed(of, key))
@@ -219,7 +230,7 @@ def _applied(judge: CostJudge, node: nodes.Applied) -> Judged:
     parts = judge.all(node.arguments)
     cost = total(part.cost for part in parts)
     work, size, kind = call_cost(node, [part.size for part in parts])
-    kind = kind if judge.is_typed or kind is not kinds.ALL else UNKNOWN
+    kind = kind if judge.is_typed or kind is not ALL else UNKNOWN
     return Judged(cost + work, size, kind)
 
 
@@ -278,7 +289,7 @@ def _quantified(judge: CostJudge, node: nodes.Quantified) -> Judged:
     over = judge.of(node.over)
     source = len(judge.elements) + 1
     size = over.size if over.size.is_constant else Amount(linear={source: 1.0})
-    element = judge.anything(size, kinds.element_of(over.type))
+    element = judge.anything(size, element_of(over.type))
     if TEXT in over.kind and over.kind is not UNKNOWN:
         element = element._replace(kind=element.kind | TEXT | INT)
     judge.elements.append(element)

@@ -12,8 +12,8 @@ from types import ModuleType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, get_args
 
 from polycast.filters.tree import nodes
-from polycast.filters.tree.constants import SCALARS, constant
 from polycast.filters.tree.language_registry import FilterLanguage
+from polycast.filters.tree.nodes import SCALARS, constant_value
 from polycast.filters.tree.operators import BUILTINS, reach
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def _joined(kind: type[nodes.And] | type[nodes.Or], parts: tuple[nodes.Node, ...
 
 def _constant_of(live: Live, expression: ast.expr) -> object:
     try:
-        value = constant(live.value)
+        value = constant_value(live.value)
     except TypeError as error:
         raise Unliftable(f"{ast.unparse(expression)}: {error}") from None
     if isinstance(value, CONTAINERS) and any(map(_is_nan, value)):

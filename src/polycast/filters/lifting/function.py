@@ -10,11 +10,10 @@ from keyword import iskeyword
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.backends.quiet_compilation import compile_quietly
+from polycast.filters.backends.python import compile_quietly
 from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.lifting.function_source import expression_of
 from polycast.filters.tree import nodes
-from polycast.filters.tree.constants import constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +172,7 @@ def _identifier(name: str) -> str:
 
 def _constant(value: object) -> nodes.Node:
     try:
-        return nodes.Constant(constant(value))
+        return nodes.Constant(nodes.constant_value(value))
     except TypeError as error:
         raise Unliftable(str(error)) from None
 

@@ -16,7 +16,7 @@ import weakref
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from polycast.filters.backends.quiet_compilation import QUIET, compile_quietly, silence_warnings
+from polycast.filters.backends.python import QUIET, compile_quietly, silence_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,7 +14,7 @@ import zoneinfo
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from polycast.filters.tree.constants import SCALARS
+from polycast.filters.tree.nodes import SCALARS
 from polycast.runtime import shared_lock
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from polycast.errors import FilterError
 from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.tree import nodes
-from polycast.filters.tree.constants import constant
 from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.operators import BUILTINS, reach
 from polycast.typesystem import Registry, wire_name
@@ -275,4 +274,4 @@ def _plain(expression: ast.expr) -> object:
     node = ExpressionTranslator("event", _meaning, None).translate(expression)
     if not isinstance(node, nodes.Constant):
         raise ValueError(f"{ast.unparse(expression)} is no constant")
-    return constant(node.value)
+    return nodes.constant_value(node.value)

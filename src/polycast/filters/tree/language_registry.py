@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.filters.backends.python import SourceWriter
     from polycast.filters.checking.inference import Kinds
-    from polycast.filters.checking.places import Places
+    from polycast.filters.checking.mistakes import Places
     from polycast.filters.checking.walker import Walker
-    from polycast.filters.cost.call_costs import FunctionCost
+    from polycast.filters.cost.operation_costs import FunctionCost
     from polycast.filters.filter import Filter
     from polycast.filters.normal_form.ordered_domains import Form
     from polycast.filters.tree.nodes import Applied, Node

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from polycast.filters.tree.language_registry import FilterLanguage
 from polycast.languages.etcl.functions import COSTS, FUNCTIONS, EtclInsight
-from polycast.languages.etcl.grammar import parse_etcl
-from polycast.languages.etcl.writer import etcl_text
+from polycast.languages.etcl.grammar import etcl_text, parse_etcl
 
 if TYPE_CHECKING:
-    from polycast.filters.checking.places import Places
+    from polycast.filters.checking.mistakes import Places
     from polycast.filters.tree.language_registry import Component
     from polycast.filters.tree.nodes import Applied, Node
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from polycast.errors import FilterError
 from polycast.events.structured_event import StructuredEvent, TaggedUnion
 from polycast.filters.checking.inference import Kind, Kinds, joined, kinds_of
-from polycast.filters.checking.places import Places
+from polycast.filters.checking.mistakes import Places
 from polycast.filters.checking.visits import members_named
 from polycast.filters.tree import nodes
 from polycast.languages.etcl.components import EtclPath
 from polycast.languages.etcl.functions import path_in
+from polycast.languages.etcl.grammar import written
 from polycast.languages.etcl.structures import SCALARS, UNTYPED
-from polycast.languages.etcl.writer import written
 
 if TYPE_CHECKING:
     from polycast.filters.checking.classes import ClassMember

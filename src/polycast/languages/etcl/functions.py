@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors import FilterError
-from polycast.filters.cost.amounts import Amount, one_of, steps
-from polycast.filters.cost.call_costs import BYTE, FunctionCost, whole
-from polycast.filters.cost.value_kinds import ALL, TEXT
+from polycast.filters.cost.amounts import ALL, TEXT, Amount, one_of, steps
+from polycast.filters.cost.operation_costs import BYTE, FunctionCost, whole
 from polycast.filters.normal_form.ordered_domains import Form, Interval, Others, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import Insight
@@ -16,9 +15,8 @@ from polycast.filters.tree.untrusted import leads_out
 from polycast.languages.etcl import components as paths
 from polycast.languages.etcl import values
 from polycast.languages.etcl.components import EtclPath, EtclStep, path_of, slot_of_path
-from polycast.languages.etcl.ordered_values import BOOLEANS, CHARACTERS, LABELS, constant_of
 from polycast.languages.etcl.structures import AT_EVENT, UNTYPED, fields_of
-from polycast.languages.etcl.values import fits
+from polycast.languages.etcl.values import BOOLEANS, CHARACTERS, LABELS, constant_of, fits
 from polycast.typesystem.type_hints import hints_of
 
 if TYPE_CHECKING:

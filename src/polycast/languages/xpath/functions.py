@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError, FilterTooCostlyError
-from polycast.filters.cost.amounts import Amount, steps
-from polycast.filters.cost.call_costs import BYTE, FunctionCost
-from polycast.filters.cost.value_kinds import TEXT
+from polycast.filters.cost.amounts import TEXT, Amount, steps
+from polycast.filters.cost.operation_costs import BYTE, FunctionCost
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import Insight
 from polycast.formats.xmlrpc.value_forms import (

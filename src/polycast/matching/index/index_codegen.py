@@ -11,8 +11,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
-from polycast.filters.backends.python import SourceWriter
-from polycast.filters.backends.quiet_compilation import compile_quietly
+from polycast.filters.backends.python import SourceWriter, compile_quietly
 from polycast.filters.normal_form.ordered_domains import (
     ABSENT,
     Differs,

@@ -39,7 +39,6 @@ from polycast.filters.backends.spark.values import (
     truth,
 )
 from polycast.filters.tree import nodes
-from polycast.filters.tree.constants import constant as checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,7 +119,7 @@ def _known(node: nodes.Node) -> Value | None:
         found = interpreter.evaluate(node, None, ())
     except Exception:
         return failing()
-    return constant(checked(found))
+    return constant(nodes.constant_value(found))
 
 
 def _is_safe(node: nodes.Node) -> bool:
@@ -166,7 +165,9 @@ def _attribute(of: Value, name: str) -> Value:
 def _of_member(of: Value, name: str) -> Value:
     """An attribute of an enum's members: Python is asked for each of them."""
     try:
-        values = [constant(checked(getattr(member, name))) for member in members(of.kind)]
+        values = [
+            constant(nodes.constant_value(getattr(member, name))) for member in members(of.kind)
+        ]
     except (AttributeError, TypeError):
         raise NoColumnError(f"{name!r} of an enum's member", accepted="plain values") from None
     labels = [spark_terms.literal(member.name, "string") for member in members(of.kind)]
