@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from polycast.errors import NoSparkFormError
 from polycast.filters.backends.spark.columns import compiled
 from polycast.filters.backends.spark.methods import METHODS
-from polycast.filters.backends.spark.spark_terms import FALSE
+from polycast.filters.backends.spark.sql import FALSE
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import parse, render
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS

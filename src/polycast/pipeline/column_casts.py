@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from polycast.contexts.declare.units import Scaling
 from polycast.errors import NoSparkFormError, PolycastError
 from polycast.filters import Filter
-from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.arithmetic import arithmetic
 from polycast.filters.backends.spark.columns import value_of
 from polycast.filters.backends.spark.comparisons import EXACT
@@ -25,7 +25,7 @@ from polycast.filters.backends.spark.kinds import (
     members,
 )
 from polycast.filters.backends.spark.methods import call_function
-from polycast.filters.backends.spark.spark_terms import (
+from polycast.filters.backends.spark.sql import (
     FALSE,
     NULL,
     TRUE,
@@ -66,11 +66,11 @@ def or_none(value: Value, wanted: ColumnKind, make: Callable[[Value], Value]) ->
     if not value.kind.nullable:
         return make(value)
     made = make(replace(value, kind=value.kind.without_none()))
-    none = spark_terms.is_null(value.term)
+    none = sql.is_null(value.term)
     if not wanted.nullable:
         return made.guarded(negated(none))
     kept = made.term is value.term
-    term = made.term if kept else spark_terms.case((none, NULL), otherwise=made.term)
+    term = made.term if kept else sql.case((none, NULL), otherwise=made.term)
     return Value(wanted, term, both(value.ok, either(none, made.ok)))
 
 
@@ -102,8 +102,8 @@ def _number(value: Value, wanted: ColumnKind) -> Value:
     inside += [] if whole.kind.high <= high else [operate("<=", whole.term, literal(high, kind))]
     if whole.term is NULL:  # a constant of so many digits that Spark has no type for it
         return Value(wanted, NULL, FALSE)
-    term = whole.term if kind == "bigint" else spark_terms.try_cast(whole.term, "bigint")
-    term = spark_terms.cast(term, "double") if wanted.name == "float" else term
+    term = whole.term if kind == "bigint" else sql.try_cast(whole.term, "bigint")
+    term = sql.cast(term, "double") if wanted.name == "float" else term
     return Value(wanted, term, both(whole.ok, *inside))
 
 
@@ -126,13 +126,13 @@ def part_of(value: Value, name: str) -> Value:
     assert value.kind.cls is not None
     kind = attribute_kind(value.kind.cls, name)
     is_event = value.kind.name == "event"
-    return Value(kind, spark_terms.named(name) if is_event else spark_terms.field(value.term, name))
+    return Value(kind, sql.named(name) if is_event else sql.field(value.term, name))
 
 
 def struct(value: Value, wanted: ColumnKind, parts: Mapping[str, Value]) -> Value:
     """An object of attributes that are made from a value."""
     pairs = [(literal(name, "string"), part.term) for name, part in parts.items()]
-    term = spark_terms.call("named_struct", *(term for pair in pairs for term in pair))
+    term = sql.call("named_struct", *(term for pair in pairs for term in pair))
     return Value(wanted, term, both(value.ok, *(part.ok for part in parts.values())))
 
 
@@ -140,21 +140,21 @@ def each_of(value: Value, wanted: ColumnKind, make: Callable[[Value], Value]) ->
     """A container of what is made from each element; if one of them fails, all fail."""
     kind = value.kind.element
     assert kind is not None
-    element = spark_terms.variable()
+    element = sql.variable()
     made = make(Value(kind, element))
     term = value.term
     if made.term is not element:
-        term = spark_terms.transform(
+        term = sql.transform(
             value.term, element, made.term, values=value.kind.name == "dict"
         )
         if value.kind.name in ("set", "frozenset"):
             term = _distinct(term, wanted)
     if made.ok is TRUE:
         return Value(wanted, term, value.ok)
-    other = spark_terms.variable()  # each lambda has its own
+    other = sql.variable()  # each lambda has its own
     failing = negated(make(Value(kind, other)).ok)
-    items = spark_terms.call("map_values", value.term) if value.kind.name == "dict" else value.term
-    return Value(wanted, term, both(value.ok, negated(spark_terms.exists(items, other, failing))))
+    items = sql.call("map_values", value.term) if value.kind.name == "dict" else value.term
+    return Value(wanted, term, both(value.ok, negated(sql.exists(items, other, failing))))
 
 
 def _distinct(term: Term, wanted: ColumnKind) -> Term:
@@ -162,7 +162,7 @@ def _distinct(term: Term, wanted: ColumnKind) -> Term:
     if wanted.element is None or wanted.element.name not in _DISTINCT or wanted.element.nullable:
         why = "which elements of a set are equal, Python says in its own way"
         raise NoColumnError(why, accepted=f"a list, or a set of {', '.join(_DISTINCT)}")
-    return spark_terms.call("array_distinct", term)
+    return sql.call("array_distinct", term)
 
 
 def data(value: Any, wanted: ColumnKind) -> Value:
@@ -184,9 +184,9 @@ def data(value: Any, wanted: ColumnKind) -> Value:
             )
         keys = [constant(key).term for key in value]
         pairs = zip(keys, made, strict=True)
-        term = spark_terms.call("map", *(term for pair in pairs for term in pair))
+        term = sql.call("map", *(term for pair in pairs for term in pair))
     else:
-        term = spark_terms.call("array", *made)
+        term = sql.call("array", *made)
     return Value(wanted, term, both(*(part.ok for part in parts)))
 
 
@@ -256,15 +256,15 @@ def _whole(value: Value) -> Value:
     """Truncate towards zero, as Python does; beyond 64 bits there is no row."""
     low, end = literal(float(LOW), "double"), literal(float(HIGH + 1), "double")
     inside = both(operate(">=", value.term, low), operate("<", value.term, end))  # a NaN is above
-    return Value(ColumnKind("int"), spark_terms.try_cast(value.term, "bigint"), inside)
+    return Value(ColumnKind("int"), sql.try_cast(value.term, "bigint"), inside)
 
 
 def _as(kind: ColumnKind, spark: str) -> Callable[[Value], Value]:
-    return lambda value: Value(kind, spark_terms.cast(as_int(value).term, spark))
+    return lambda value: Value(kind, sql.cast(as_int(value).term, spark))
 
 
 def _text(value: Value) -> Value:
-    return Value(ColumnKind("str"), spark_terms.cast(value.term, "string"))
+    return Value(ColumnKind("str"), sql.cast(value.term, "string"))
 
 
 def _truth_text(value: Value) -> Value:
@@ -282,7 +282,7 @@ def _texts(term: Term, pairs: list[tuple[Any, str]], spark: str) -> Term:
     *cases, (_, last) = pairs
     tests = [operate("=", term, literal(key, spark)) for key, _ in cases]
     made = [literal(text, "string") for _, text in cases]
-    return spark_terms.case(*zip(tests, made, strict=True), otherwise=literal(last, "string"))
+    return sql.case(*zip(tests, made, strict=True), otherwise=literal(last, "string"))
 
 
 _FLOAT = _as(ColumnKind("float"), "double")

@@ -26,12 +26,12 @@ from polycast.errors import (
     NoSparkFormError,
     NoSparkTypeError,
 )
-from polycast.filters.backends.spark import spark_terms as terms
+from polycast.filters.backends.spark import sql as terms
 from polycast.filters.backends.spark import struct_of
 from polycast.filters.backends.spark.columns import DEEPEST, LARGEST
 from polycast.filters.backends.spark.kinds import ColumnKind, NoColumnError, attribute_kind
 from polycast.filters.backends.spark.kinds import kind_of as hint_kind
-from polycast.filters.backends.spark.spark_terms import NULL, both
+from polycast.filters.backends.spark.sql import NULL, both
 from polycast.filters.backends.spark.values import ABSENT, Value
 from polycast.pipeline.column_casts import (
     applied,

@@ -82,10 +82,10 @@ def test_attributes_may_have_any_name(spark: SparkSession, sensitive: str) -> No
 
 
 def test_a_name_that_needs_quotes_is_quoted(spark: SparkSession) -> None:
-    from polycast.filters.backends.spark import spark_terms
+    from polycast.filters.backends.spark import sql
 
     data = spark.createDataFrame([(1, 2)], "`a.b` int, `c``d` int")
-    named = [spark_terms.column_of(spark_terms.named(name)) for name in ("a.b", "c`d")]
+    named = [sql.column_of(sql.named(name)) for name in ("a.b", "c`d")]
     assert [tuple(row) for row in data.select(*named).collect()] == [(1, 2)]
 
 

@@ -125,10 +125,6 @@ def _variable(walker: Walker, node: nodes.Variable) -> Kinds:
     return walker.scope[-1 - node.depth]
 
 
-def _constant(walker: Walker, node: nodes.Constant) -> Kinds:
-    return of_value(node.value)
-
-
 def _opaque(walker: Walker, node: nodes.Opaque) -> Kinds:
     walker.guarded = walker.asks = True
     return None
@@ -142,14 +138,6 @@ def _applied(walker: Walker, node: nodes.Applied) -> Kinds:
     for argument in node.arguments:
         walker.visit(argument)
     return None
-
-
-def _and(walker: Walker, node: nodes.And) -> Kinds:
-    return walker.in_turn(node.parts, going=True)
-
-
-def _or(walker: Walker, node: nodes.Or) -> Kinds:
-    return walker.in_turn(node.parts, going=False)
 
 
 def _not(walker: Walker, node: nodes.Not) -> Kinds:
@@ -177,11 +165,11 @@ def _quantified(walker: Walker, node: nodes.Quantified) -> Kinds:
 _VISITS: dict[type, Callable[[Walker, Any], Kinds]] = {
     nodes.Event: _event,
     nodes.Variable: _variable,
-    nodes.Constant: _constant,
+    nodes.Constant: lambda walker, node: of_value(node.value),
     nodes.Opaque: _opaque,
     nodes.Applied: _applied,
-    nodes.And: _and,
-    nodes.Or: _or,
+    nodes.And: lambda walker, node: walker.in_turn(node.parts, going=True),
+    nodes.Or: lambda walker, node: walker.in_turn(node.parts, going=False),
     nodes.Not: _not,
     nodes.InstanceOf: _instance_of,
     nodes.Quantified: _quantified,

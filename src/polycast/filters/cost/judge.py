@@ -142,25 +142,6 @@ class CostJudge:
         return ALL if self.is_typed else UNKNOWN
 
 
-# -- leaves ------------------------------------------------------------------------------------
-
-
-def _event(judge: CostJudge, node: nodes.Event) -> Judged:
-    return Judged(NOTHING, Amount(linear={EVENT: 1.0}), OTHER)
-
-
-def _variable(judge: CostJudge, node: nodes.Variable) -> Judged:
-    return judge.elements[len(judge.elements) - 1 - node.depth]._replace(cost=NOTHING)
-
-
-def _constant(judge: CostJudge, node: nodes.Constant) -> Judged:
-    return Judged(NOTHING, steps(size_of(node.value)), kind_of_value(node.value))
-
-
-def _opaque(judge: CostJudge, node: nodes.Opaque) -> Judged:
-    return Judged(NOTHING, Amount(linear={EVENT: 1.0}), ALL)
-
-
 # -- parts -------------------------------------------------------------------------------------
 
 
@@ -188,10 +169,6 @@ def _display(judge: CostJudge, node: nodes.Display) -> Judged:
 
 
 # -- calls -------------------------------------------------------------------------------------
-
-
-def _call(judge: CostJudge, node: nodes.Call) -> Judged:
-    return _called(judge, node.method, (node.of, *node.arguments))
 
 
 def _reach(judge: CostJudge, node: nodes.Reach) -> Judged:
@@ -253,14 +230,6 @@ def _joined(judge: CostJudge, node: nodes.And | nodes.Or) -> Judged:
     return Judged(cost, total(part.size for part in parts), either(parts))
 
 
-def _not(judge: CostJudge, node: nodes.Not) -> Judged:
-    return Judged(judge.of(node.operand).cost, SMALL, INT)
-
-
-def _instance_of(judge: CostJudge, node: nodes.InstanceOf) -> Judged:
-    return Judged(judge.of(node.of).cost + steps(len(node.classes)), SMALL, INT)
-
-
 def _sign(judge: CostJudge, node: nodes.Sign) -> Judged:
     operand = judge.of(node.operand)
     cost = operand.cost + operand.size.times(BYTE)
@@ -311,22 +280,26 @@ def _quantified(judge: CostJudge, node: nodes.Quantified) -> Judged:
 
 
 _RULES: dict[type, Callable[[CostJudge, Any], Judged]] = {
-    nodes.Event: _event,
-    nodes.Variable: _variable,
-    nodes.Constant: _constant,
-    nodes.Opaque: _opaque,
+    nodes.Event: lambda judge, node: Judged(NOTHING, Amount(linear={EVENT: 1.0}), OTHER),
+    nodes.Variable: lambda judge, node: judge.elements[-1 - node.depth]._replace(cost=NOTHING),
+    nodes.Constant: lambda judge, node: Judged(
+        NOTHING, steps(size_of(node.value)), kind_of_value(node.value)
+    ),
+    nodes.Opaque: lambda judge, node: Judged(NOTHING, Amount(linear={EVENT: 1.0}), ALL),
     nodes.Attribute: _attribute,
     nodes.Item: _item,
     nodes.Display: _display,
-    nodes.Call: _call,
+    nodes.Call: lambda judge, node: _called(judge, node.method, (node.of, *node.arguments)),
     nodes.Reach: _reach,
     nodes.Function: _function,
     nodes.Applied: _applied,
     nodes.Compare: _compare,
     nodes.And: _joined,
     nodes.Or: _joined,
-    nodes.Not: _not,
-    nodes.InstanceOf: _instance_of,
+    nodes.Not: lambda judge, node: Judged(judge.of(node.operand).cost, SMALL, INT),
+    nodes.InstanceOf: lambda judge, node: Judged(
+        judge.of(node.of).cost + steps(len(node.classes)), SMALL, INT
+    ),
     nodes.Sign: _sign,
     nodes.Arithmetic: _arithmetic,
     nodes.Quantified: _quantified,

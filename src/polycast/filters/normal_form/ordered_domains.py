@@ -45,18 +45,7 @@ ABSENT: Any = _Unordered()
 
 # Values of these classes never equal a constant of a domain that does not name them, and cannot
 # be ordered against it.
-PLAIN = frozenset(
-    {
-        *SCALARS,
-        bytearray,
-        list,
-        tuple,
-        dict,
-        set,
-        frozenset,
-        _Unordered,
-    }
-)
+PLAIN = frozenset({*SCALARS, bytearray, list, tuple, dict, set, frozenset, _Unordered})
 BUILT_IN = tuple(PLAIN - {type(None), _Unordered})
 ASKED = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__hash__", "__bool__")
 TEXT_ONLY = ("__len__", "startswith")
@@ -201,11 +190,7 @@ DATES = Domain("date", (datetime.date,))
 DURATIONS = Domain("duration", (datetime.timedelta,))
 UUIDS = Domain("uuid", (uuid.UUID,))
 DECIMALS = Domain(
-    "decimal",
-    (decimal.Decimal, int),
-    fast=(int,),
-    strange=(bool, float),
-    usable=_is_number,
+    "decimal", (decimal.Decimal, int), fast=(int,), strange=(bool, float), usable=_is_number
 )
 
 

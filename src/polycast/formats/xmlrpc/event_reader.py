@@ -178,12 +178,12 @@ def _scalar(value: Any, hint: Any, *, exact: bool) -> Any:
         return _seconds(value)
     plain = _simple(value)
     try:
-        return msgspec.convert(plain, hint, strict=True, dec_hook=_other)
-    except msgspec.ValidationError as error:
-        if exact:
-            raise ValueError(str(error)) from None
-    try:
-        return msgspec.convert(plain, hint, strict=False, dec_hook=_other)
+        try:
+            return msgspec.convert(plain, hint, strict=True, dec_hook=_other)
+        except msgspec.ValidationError:
+            if exact:
+                raise
+            return msgspec.convert(plain, hint, strict=False, dec_hook=_other)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from polycast.errors import NotSerialisableError
 from polycast.formats.xmlrpc.value_forms import (
@@ -21,8 +21,9 @@ from polycast.formats.xmlrpc.value_forms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+T = TypeVar("T")
 DEEPEST = 64  # arrays and structs in each other
 OPAQUE = "opaque"
 _IMPOSSIBLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -123,27 +124,26 @@ def _xml(value: Any, path: str, depth: int) -> Iterator[str]:
 
 
 def _form(value: Any, path: str, depth: int) -> tuple[str, Any]:
-    try:
-        kind, plain = form_of(value)
-    except NoForm as error:
-        raise NotSerialisableError(value, path=path, why=error.why) from None
+    kind, plain = _asked(form_of, value, path)
     if depth >= DEEPEST and kind not in SCALARS:
         raise NotSerialisableError(value, path=path, why=f"it is more than {DEEPEST} levels deep")
     return kind, plain
 
 
 def _members(value: Any, path: str) -> list[tuple[str, Any]]:
-    try:
-        return list(members_of(value).items())
-    except NoForm as error:
-        raise NotSerialisableError(value, path=path, why=error.why) from None
+    return list(_asked(members_of, value, path).items())
 
 
 def _text(plain: Any, path: str) -> str:
+    return _checked(_asked(scalar_text, plain, path), path)
+
+
+def _asked(question: Callable[[Any], T], value: Any, path: str) -> T:
+    """What a value is in XML-RPC; NotSerialisableError says where it has no form."""
     try:
-        return _checked(scalar_text(plain), path)
+        return question(value)
     except NoForm as error:
-        raise NotSerialisableError(plain, path=path, why=error.why) from None
+        raise NotSerialisableError(value, path=path, why=error.why) from None
 
 
 def _checked(text: str, path: str) -> str:

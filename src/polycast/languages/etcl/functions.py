@@ -32,10 +32,7 @@ PATHS: dict[str, Callable[..., Any]] = {
     "exists": paths.exists,
     "default": paths.default,
 }
-LITERALS: dict[str, Callable[..., Any]] = {
-    "character": values.character,
-    "label": values.label,
-}
+LITERALS: dict[str, Callable[..., Any]] = {"character": values.character, "label": values.label}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **PATHS,
     **LITERALS,

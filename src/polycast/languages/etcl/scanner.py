@@ -13,6 +13,10 @@ KEYWORDS = frozenset({"and", "or", "not", "in", "exist", "default", "true", "fal
 SPACE = frozenset(" \t\r\n")
 DIGITS = frozenset("0123456789")
 USUAL_NAME = re.compile("[A-Za-z_][A-Za-z_0-9]*")  # others are looked at letter by letter
+PLACE = re.compile("[0-9]+")
+NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+STRING = re.compile(r"'((?:\\[\\']|[^'])*+)'")  # what is escaped is never read as the end
+ESCAPED = re.compile(r"\\([\\'])")
 LONGEST = 100_000  # characters of a filter
 LONGEST_NUMBER = 1_000  # characters of a number
 
@@ -111,78 +115,45 @@ class Scanner:
 
     # -- literals ----------------------------------------------------------------------------------
 
-    def digits(self) -> str:
-        """Take the digits that come next."""
-        begin = self.at
-        while self.text[self.at : self.at + 1] in DIGITS:
-            self.at += 1
-        return self.text[begin : self.at]
-
     def place(self, *, accepted: str) -> int:
-        """A position, the number of an element or of a tag; nothing need be there."""
+        """A position, the number of an element or of a tag."""
         self.space()
-        begin, found = self.at, self.digits()
-        if not found:
+        digits = self._matching(PLACE)
+        if digits is None:
             self.unexpected(accepted=accepted)
-        self._check_length(begin)
-        return int(found)
+        return int(digits)
 
     def number(self) -> int | float | None:
         """Take a number without a sign; None if there is none."""
         self.space()
-        begin, text = self.at, self.text
-        whole = self.digits()
-        point = text.startswith(".", self.at)
-        if point:
-            self.at += 1
-            if not self.digits() and not whole:
-                self.at = begin
-                return None
-        elif not whole:
+        begin, text = self.at, self._matching(NUMBER)
+        if text is None:
             return None
-        exponent = self._exponent()
-        self._check_length(begin)
-        found = float(text[begin : self.at]) if point or exponent else int(whole)
+        found = int(text) if text.isdigit() else float(text)
         if isinstance(found, float) and math.isinf(found):
             self.wrong(begin, "the number is too big", accepted="what a double can hold")
         return found
 
-    def _check_length(self, begin: int) -> None:
+    def _matching(self, number: re.Pattern[str]) -> str | None:
+        """Take the digits that come next; None if there are none."""
+        match = number.match(self.text, self.at)
+        if match is None:
+            return None
+        begin, self.at = match.span()
         if self.at - begin > LONGEST_NUMBER:
             accepted = f"at most {LONGEST_NUMBER} characters"
             self.wrong(begin, "the number is too long", accepted=accepted)
-
-    def _exponent(self) -> bool:
-        """Take an exponent, whose sign is optional."""
-        before, text = self.at, self.text
-        if text[before : before + 1] not in ("e", "E"):
-            return False
-        self.at += 1
-        if text[self.at : self.at + 1] in ("+", "-"):
-            self.at += 1
-        if self.digits():
-            return True
-        self.at = before
-        return False
+        return match[0]
 
     def string(self) -> str | None:
         """Take a text in quotes; None if there is none."""
         if self.space() != "'":
             return None
-        begin, text = self.at, self.text
-        parts: list[str] = []
-        at = begin + 1
-        while at < len(text):
-            char = text[at]
-            if char == "'":
-                self.at = at + 1
-                return "".join(parts)
-            if char == "\\" and text[at + 1 : at + 2] in ("\\", "'"):
-                at += 1
-                char = text[at]
-            parts.append(char)
-            at += 1
-        return self.wrong(begin, "the string does not end", accepted="a quote at its end")
+        match = STRING.match(self.text, self.at)
+        if match is None:
+            self.wrong(self.at, "the string does not end", accepted="a quote at its end")
+        self.at = match.end()
+        return ESCAPED.sub(r"\1", match[1])
 
 
 def quoted(text: str) -> str:

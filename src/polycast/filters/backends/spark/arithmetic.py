@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.comparisons import EXACT, SIMPLE, ordered
 from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, NoColumnError
-from polycast.filters.backends.spark.spark_terms import TRUE, Term, both, case, negated, operate
+from polycast.filters.backends.spark.sql import TRUE, Term, both, case, negated, operate
 from polycast.filters.backends.spark.values import (
     ABSENT,
     WIDEST,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NUMBERS = ("bool", "int", "float")
-_ONE, _ZERO = spark_terms.literal(1, "bigint"), spark_terms.literal(0, "bigint")
+_ONE, _ZERO = sql.literal(1, "bigint"), sql.literal(0, "bigint")
 
 
 def arithmetic(sign: str, left: Value, right: Value) -> Value:
@@ -53,7 +53,7 @@ def arithmetic(sign: str, left: Value, right: Value) -> Value:
 
 def _text(sign: str, left: Value, right: Value) -> Value:
     if sign == "+" and left.kind.name == right.kind.name:
-        return Value(left.kind.without_none(), spark_terms.call("concat", left.term, right.term))
+        return Value(left.kind.without_none(), sql.call("concat", left.term, right.term))
     if sign in ("*", "%"):
         raise NoColumnError(f"`{sign}` of a text has no Spark form", accepted="texts joined by +")
     return failing()
@@ -77,8 +77,8 @@ def _double(value: Value) -> Term:
     if value.kind.name == "float":
         return value.term
     if value.constant is not ABSENT:
-        return spark_terms.literal(float(value.constant), "double")
-    return spark_terms.cast(as_int(value).term, "double")
+        return sql.literal(float(value.constant), "double")
+    return sql.cast(as_int(value).term, "double")
 
 
 def _float(term: Term, *, ok: Term = TRUE) -> Value:
@@ -86,7 +86,7 @@ def _float(term: Term, *, ok: Term = TRUE) -> Value:
 
 
 def _is_zero(divisor: Term) -> Term:
-    return operate("=", divisor, spark_terms.literal(0.0, "double"))
+    return operate("=", divisor, sql.literal(0.0, "double"))
 
 
 # -- ints ------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _remainder(left: Value, right: Value) -> Value:
     """Python's has the sign of the divisor, Spark's that of the dividend."""
     _narrow(left, right)
     a, b = left.kind, right.kind
-    rest = spark_terms.call("try_mod", left.term, right.term)
+    rest = sql.call("try_mod", left.term, right.term)
     low, high = min(b.low + 1, 0), max(b.high - 1, 0)
     if a.low >= 0 and b.low >= 0:
         return Value(ColumnKind("int", low=0, high=high), rest, _nonzero(right))
@@ -160,20 +160,18 @@ def _floor_divide(left: Value, right: Value) -> Value:
     _narrow(left, right)
     a, b = left.kind, right.kind
     bad = [divisor for divisor in (0, -1) if b.low <= divisor <= b.high]
-    unsafe = spark_terms.one_of(
-        right.term, [spark_terms.literal(divisor, "bigint") for divisor in bad]
-    )
+    unsafe = sql.one_of(right.term, [sql.literal(divisor, "bigint") for divisor in bad])
     divisor = case((unsafe, _ONE), otherwise=right.term)
-    down = operate("-", spark_terms.call("div", left.term, divisor), _ONE)
+    down = operate("-", sql.call("div", left.term, divisor), _ONE)
     broken = both(
-        negated(operate("=", spark_terms.call("try_mod", left.term, divisor), _ZERO)),
+        negated(operate("=", sql.call("try_mod", left.term, divisor), _ZERO)),
         _signs_differ(left.term, divisor, _ZERO),
     )
-    term = case((broken, down), otherwise=spark_terms.call("div", left.term, divisor))
+    term = case((broken, down), otherwise=sql.call("div", left.term, divisor))
     most = max(abs(a.low), abs(a.high))
     made = Value(ColumnKind("int", low=max(-most - 1, LOW), high=min(most, HIGH)), term)
     if -1 in bad:
-        by_minus_one = operate("=", right.term, spark_terms.literal(-1, "bigint"))
+        by_minus_one = operate("=", right.term, sql.literal(-1, "bigint"))
         return _either_int(by_minus_one, _negative(left), made).guarded(_nonzero(right))
     return made.guarded(_nonzero(right))
 
@@ -198,7 +196,7 @@ def _bitwise(sign: str) -> Callable[[Value, Value], Value]:
 
 _LOGICAL: dict[str, Callable[[Term, Term], Term]] = {
     "&": both,
-    "|": spark_terms.either,
+    "|": sql.either,
     "^": lambda left, right: negated(operate("=", left, right)),
 }
 
@@ -207,12 +205,12 @@ _LOGICAL: dict[str, Callable[[Term, Term], Term]] = {
 
 
 def _divide_floats(left: Term, right: Term) -> Value:
-    return _float(spark_terms.call("try_divide", left, right), ok=negated(_is_zero(right)))
+    return _float(sql.call("try_divide", left, right), ok=negated(_is_zero(right)))
 
 
 def _remainder_of_floats(left: Term, right: Term) -> Value:
-    zero = spark_terms.literal(0.0, "double")
-    rest = spark_terms.call("try_mod", left, right)
+    zero = sql.literal(0.0, "double")
+    rest = sql.call("try_mod", left, right)
     wrong = both(negated(operate("=", rest, zero)), _signs_differ(rest, right, zero))
     term = case((wrong, operate("+", rest, right)), otherwise=rest)
     return _float(term, ok=negated(_is_zero(right)))
@@ -290,7 +288,7 @@ SIGNS: dict[str, tuple[Callable[[Value], Value], ...]] = {
 
 def absolute(value: Value) -> Value:
     """`abs(x)`."""
-    return _unary("abs", value, (_absolute_int, lambda v: _float(spark_terms.call("abs", v.term))))
+    return _unary("abs", value, (_absolute_int, lambda v: _float(sql.call("abs", v.term))))
 
 
 def _absolute_int(value: Value) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends import interpreter
-from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.arithmetic import arithmetic, signed
 from polycast.filters.backends.spark.comparisons import SIMPLE, among, compare
 from polycast.filters.backends.spark.kinds import (
@@ -29,15 +29,8 @@ from polycast.filters.backends.spark.methods import (
     item,
     quantified,
 )
-from polycast.filters.backends.spark.spark_terms import FALSE, TRUE, Term, both, either, negated
-from polycast.filters.backends.spark.values import (
-    Value,
-    constant,
-    failing,
-    pick,
-    present,
-    truth,
-)
+from polycast.filters.backends.spark.sql import FALSE, TRUE, Term, both, either, negated
+from polycast.filters.backends.spark.values import Value, constant, failing, pick, present, truth
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:
@@ -55,12 +48,12 @@ def column(tree: nodes.Node, cls: type) -> Column:
 
     It is never TRUE for another row, and never raises, whatever the settings of the session.
     """
-    return spark_terms.column_of(compiled(tree, cls))
+    return sql.column_of(compiled(tree, cls))
 
 
 def compiled(tree: nodes.Node, cls: type) -> Term:
     """The expression of the column, which needs no session; NoSparkFormError if it is not exact."""
-    event = Value(ColumnKind("event", cls=cls), spark_terms.NULL)
+    event = Value(ColumnKind("event", cls=cls), sql.NULL)
     try:
         _check_size(sum(1 for _ in nodes.walk(tree)), 1)
         return _limited(_holds(tree, (event,)))
@@ -158,7 +151,7 @@ def _attribute(of: Value, name: str) -> Value:
         why = f"what {name!r} of {of.kind} is, Spark does not know"
         raise NoColumnError(why, accepted="declared attributes of classes")
     kind = attribute_kind(of.kind.cls, name)
-    term = spark_terms.named(name) if of.kind.name == "event" else spark_terms.field(of.term, name)
+    term = sql.named(name) if of.kind.name == "event" else sql.field(of.term, name)
     return Value(kind, term).guarded(of.ok, present(of))
 
 
@@ -170,8 +163,8 @@ def _of_member(of: Value, name: str) -> Value:
         ]
     except (AttributeError, TypeError):
         raise NoColumnError(f"{name!r} of an enum's member", accepted="plain values") from None
-    labels = [spark_terms.literal(member.name, "string") for member in members(of.kind)]
-    tests = [spark_terms.operate("=", of.term, label) for label in labels]
+    labels = [sql.literal(member.name, "string") for member in members(of.kind)]
+    tests = [sql.operate("=", of.term, label) for label in labels]
     found = pick(list(zip(tests, values, strict=True))[:-1], values[-1])
     if found is None:
         raise NoColumnError(f"{name!r} is of several types", accepted="values of one type")
@@ -217,7 +210,7 @@ def _compare(node: nodes.Compare, scope: Scope) -> Value:
         if isinstance(operand, nodes.Display) and sign in ("in", "not in"):
             elements = [value_of(element, scope) for element in operand.elements]
             links.append(_among(sign, left, elements))
-            left = Value(ColumnKind("other"), spark_terms.NULL)
+            left = Value(ColumnKind("other"), sql.NULL)
         else:
             right = value_of(operand, scope)
             links.append(compare(sign, left, right))
@@ -278,7 +271,7 @@ def _instance_of(node: nodes.InstanceOf, scope: Scope) -> Value:
     verdict = TRUE if _is_instance(of.kind, node.classes) else FALSE
     if of.kind.nullable:
         none = TRUE if isinstance(None, node.classes) else FALSE
-        verdict = spark_terms.case((spark_terms.is_null(of.term), none), otherwise=verdict)
+        verdict = sql.case((sql.is_null(of.term), none), otherwise=verdict)
     return Value(ColumnKind("bool"), verdict, of.ok)
 
 

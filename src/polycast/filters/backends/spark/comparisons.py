@@ -6,17 +6,9 @@ import enum
 import math
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, NoColumnError, members
-from polycast.filters.backends.spark.spark_terms import (
-    FALSE,
-    TRUE,
-    Term,
-    both,
-    either,
-    negated,
-    operate,
-)
+from polycast.filters.backends.spark.sql import FALSE, TRUE, Term, both, either, negated, operate
 from polycast.filters.backends.spark.values import (
     ABSENT,
     Value,
@@ -68,10 +60,10 @@ def _table(value: Value, test: Callable[[Any], Any]) -> Value:
     for member in members(value.kind):
         verdict = _outcome(test, member)
         if verdict is not False:
-            (true if verdict else fails).append(spark_terms.literal(member.name, "string"))
-    term, ok = spark_terms.one_of(value.term, true), negated(spark_terms.one_of(value.term, fails))
+            (true if verdict else fails).append(sql.literal(member.name, "string"))
+    term, ok = sql.one_of(value.term, true), negated(sql.one_of(value.term, fails))
     if value.kind.nullable:
-        none, null = _outcome(test, None), spark_terms.is_null(value.term)
+        none, null = _outcome(test, None), sql.is_null(value.term)
         term = either(both(null, TRUE if none else FALSE), both(negated(null), term))
         ok = either(both(null, FALSE if none is None else TRUE), both(negated(null), ok))
     return _bool(term, ok=ok)
@@ -187,14 +179,12 @@ def ordered(sign: str, left: Value, right: Value) -> Value:
 
 
 def _at(value: Value) -> Term:
-    return spark_terms.field(value.term, "at")
+    return sql.field(value.term, "at")
 
 
 def _same_sort(left: Value, right: Value) -> Term:
     """Whether both times have a zone, or none of them."""
-    zoned = [
-        spark_terms.not_null(spark_terms.field(value.term, "offset")) for value in (left, right)
-    ]
+    zoned = [sql.not_null(sql.field(value.term, "offset")) for value in (left, right)]
     for one, other in (zoned, zoned[::-1]):
         if one is TRUE or one is FALSE:
             return other if one is TRUE else negated(other)
@@ -214,11 +204,11 @@ def contained(needle: Value, container: Value) -> Value:
     if name in SIMPLE and name != "bytes" and needle.kind.name in SIMPLE:
         return _contained_in_text(needle, container)
     if name == "dict" and needle.kind.name == "str":
-        found = spark_terms.call("map_contains_key", container.term, needle.term)
+        found = sql.call("map_contains_key", container.term, needle.term)
         return _bool(both(present(needle), found), ok=present(container))
     if container.kind.is_array and container.kind.element is not None:
-        element = Value(container.kind.element, spark_terms.variable())
-        found = spark_terms.exists(container.term, element.term, among(needle, [element]))
+        element = Value(container.kind.element, sql.variable())
+        found = sql.exists(container.term, element.term, among(needle, [element]))
         return _bool(found, ok=present(container))
     raise NoColumnError(
         f"`in` {container.kind}", accepted="`in` a str, list, tuple, set, or dict[str, X]"
@@ -228,7 +218,7 @@ def contained(needle: Value, container: Value) -> Value:
 def _contained_in_text(needle: Value, container: Value) -> Value:
     if needle.kind.name != "str" or container.kind.name != "str":
         return failing()
-    found = spark_terms.call("contains", container.term, needle.term)
+    found = sql.call("contains", container.term, needle.term)
     return _bool(found, ok=both(present(container), present(needle)))
 
 
@@ -241,9 +231,7 @@ def among(needle: Value, elements: list[Value]) -> Term:
         raise NoColumnError(f"{needle.kind} in a container", accepted=", ".join(SIMPLE))
     listed = [element for element in elements if _is_listed(needle, element)]
     rest = [element for element in elements if not _is_listed(needle, element)]
-    found = both(
-        present(needle), spark_terms.one_of(needle.term, [element.term for element in listed])
-    )
+    found = both(present(needle), sql.one_of(needle.term, [element.term for element in listed]))
     return either(found, *(equal(needle, element) for element in rest))
 
 
@@ -323,7 +311,7 @@ def _as_decimal(value: Value) -> Term:
     if value.kind.name == "float" or not narrow:
         why = "a Decimal column has too few digits to meet a float or a long int exactly"
         raise NoColumnError(why, accepted="Decimal with Decimal, or with ints of 64 bits")
-    return spark_terms.cast(as_int(value).term, "decimal(38,18)")
+    return sql.cast(as_int(value).term, "decimal(38,18)")
 
 
 def _ints(sign: str, left: Value, right: Value) -> Term:
@@ -352,7 +340,7 @@ def _floats(sign: str, left: Value, right: Value) -> Term:
     if sign == "=" and left.constant is not ABSENT:
         greater = left
     known = greater.constant is not ABSENT or (sign == "=" and right.constant is not ABSENT)
-    number = TRUE if known else negated(spark_terms.call("isnan", greater.term))
+    number = TRUE if known else negated(sql.call("isnan", greater.term))
     return both(operate(sign, left.term, right.term), number)
 
 
@@ -367,7 +355,7 @@ def _int_and_float(sign: str, number: Value, real: Value) -> Term:
     if number.constant is not ABSENT:
         return _known_and_float(sign, number.constant, real)
     if -EXACT <= number.kind.low <= number.kind.high <= EXACT:
-        same = Value(ColumnKind("float"), spark_terms.cast(number.term, "double"))
+        same = Value(ColumnKind("float"), sql.cast(number.term, "double"))
         return _floats(sign, same, real)
     if not LOW <= number.kind.low <= number.kind.high <= HIGH:
         why = "an int beyond 64 bits and a float meet in no type of Spark"
@@ -375,11 +363,11 @@ def _int_and_float(sign: str, number: Value, real: Value) -> Term:
     return both(_not_nan(real), operate(sign, _difference(number.term, real.term), _zero))
 
 
-_zero = spark_terms.literal(0, "int")
+_zero = sql.literal(0, "int")
 
 
 def _not_nan(value: Value) -> Term:
-    return negated(spark_terms.call("isnan", value.term))
+    return negated(sql.call("isnan", value.term))
 
 
 def _int_and_known(sign: str, number: Value, real: float) -> Term:
@@ -416,12 +404,12 @@ def _nearest(number: int) -> float:
 
 def _difference(number: Term, real: Term) -> Term:
     """-1, 0 or 1 as a 64-bit int is less than, equal to or greater than a double, not NaN."""
-    cut = spark_terms.try_cast(real, "bigint")  # towards zero; NULL beyond 64 bits
-    back = spark_terms.cast(cut, "double")
-    outcomes = [spark_terms.literal(outcome, "int") for outcome in (-1, 0, 1)]
-    return spark_terms.case(
-        (operate(">=", real, spark_terms.literal(2.0**63, "double")), outcomes[0]),
-        (operate("<", real, spark_terms.literal(-(2.0**63), "double")), outcomes[2]),
+    cut = sql.try_cast(real, "bigint")  # towards zero; NULL beyond 64 bits
+    back = sql.cast(cut, "double")
+    outcomes = [sql.literal(outcome, "int") for outcome in (-1, 0, 1)]
+    return sql.case(
+        (operate(">=", real, sql.literal(2.0**63, "double")), outcomes[0]),
+        (operate("<", real, sql.literal(-(2.0**63), "double")), outcomes[2]),
         (operate("<", number, cut), outcomes[0]),
         (operate(">", number, cut), outcomes[2]),
         (operate("<", back, real), outcomes[0]),

@@ -13,11 +13,11 @@ import sys
 from typing import TYPE_CHECKING
 from unicodedata import category
 
-from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.arithmetic import absolute, extreme
 from polycast.filters.backends.spark.comparisons import SIMPLE
 from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, NoColumnError
-from polycast.filters.backends.spark.spark_terms import (
+from polycast.filters.backends.spark.sql import (
     FALSE,
     TRUE,
     Term,
@@ -47,11 +47,9 @@ def mapped(name: str, value: Value) -> Value:
     term = _with_final_sigmas(value.term) if name == "lower" else value.term
     if several:
         long = functools.reduce(_replaced, several.items(), term)
-        special = spark_terms.call("rlike", value.term, _text(f"[{_class(several)}]"))
-        term = spark_terms.case((special, long), otherwise=term)
-    found = spark_terms.call(
-        "translate", term, _text("".join(single)), _text("".join(single.values()))
-    )
+        special = sql.call("rlike", value.term, _text(f"[{_class(several)}]"))
+        term = sql.case((special, long), otherwise=term)
+    found = sql.call("translate", term, _text("".join(single)), _text("".join(single.values())))
     return Value(ColumnKind("str"), found)
 
 
@@ -60,7 +58,7 @@ def _text(value: str) -> Term:
 
 
 def _replaced(term: Term, change: tuple[str, str]) -> Term:
-    return spark_terms.call("replace", term, _text(change[0]), _text(change[1]))
+    return sql.call("replace", term, _text(change[0]), _text(change[1]))
 
 
 @functools.cache
@@ -84,10 +82,8 @@ def _tables(name: str) -> tuple[dict[str, str], dict[str, str]]:
 
 def _with_final_sigmas(term: Term) -> Term:
     pattern, change = _text(_final_sigma()), _text(f"$1{FINAL_SIGMA}")
-    there = spark_terms.call("contains", term, _text(SIGMA))
-    return spark_terms.case(
-        (there, spark_terms.call("regexp_replace", term, pattern, change)), otherwise=term
-    )
+    there = sql.call("contains", term, _text(SIGMA))
+    return sql.case((there, sql.call("regexp_replace", term, pattern, change)), otherwise=term)
 
 
 @functools.cache
@@ -158,22 +154,18 @@ def _affix(function: str) -> Callable[[Value, Arguments], Value]:
             parts = [constant(value_in_it) for value_in_it in part.constant]
             if not all(option.kind.name == "str" for option in parts):
                 raise NoColumnError("not all of them are texts", accepted="a tuple of texts")
-            found = either(
-                *(spark_terms.call(function, value.term, option.term) for option in parts)
-            )
+            found = either(*(sql.call(function, value.term, option.term) for option in parts))
             return Value(ColumnKind("bool"), found)
-        return _with_text(
-            ColumnKind("bool"), part, spark_terms.call(function, value.term, part.term)
-        )
+        return _with_text(ColumnKind("bool"), part, sql.call(function, value.term, part.term))
 
     return test
 
 
 def _find(value: Value, arguments: Arguments) -> Value:
     [part] = _exactly(1, arguments)
-    place = spark_terms.cast(spark_terms.call("instr", value.term, part.term), "bigint")
+    place = sql.cast(sql.call("instr", value.term, part.term), "bigint")
     kind = ColumnKind("int", low=-1, high=LONGEST)
-    return _with_text(kind, part, spark_terms.operate("-", place, literal(1, "bigint")))
+    return _with_text(kind, part, sql.operate("-", place, literal(1, "bigint")))
 
 
 def _with_text(kind: ColumnKind, part: Value, term: Term) -> Value:
@@ -193,7 +185,7 @@ def _strip(function: str) -> Callable[[Value, Arguments], Value]:
                 "which letters are stripped", accepted="a constant text, or nothing"
             )
         found = literal(_spaces() if letters is None else letters, "string")
-        return Value(ColumnKind("str"), spark_terms.call(function, value.term, found))
+        return Value(ColumnKind("str"), sql.call(function, value.term, found))
 
     return strip
 
@@ -221,17 +213,15 @@ def _exactly(count: int, arguments: Arguments) -> Arguments:
 def text_at(value: Value, index: Value) -> Value:
     """`text[index]`, from the end if the index is negative."""
     one, zero = literal(1, "bigint"), literal(0, "bigint")
-    length = spark_terms.cast(spark_terms.call("length", value.term), "bigint")
-    place = spark_terms.case(
-        (spark_terms.operate("<", index.term, zero), index.term),
-        otherwise=spark_terms.call("try_add", index.term, one),
+    length = sql.cast(sql.call("length", value.term), "bigint")
+    place = sql.case(
+        (sql.operate("<", index.term, zero), index.term),
+        otherwise=sql.call("try_add", index.term, one),
     )
-    found = spark_terms.call(
-        "substring", value.term, spark_terms.try_cast(place, "int"), literal(1, "int")
-    )
+    found = sql.call("substring", value.term, sql.try_cast(place, "int"), literal(1, "int"))
     inside = both(
-        spark_terms.operate("<", index.term, length),
-        spark_terms.operate(">=", index.term, spark_terms.operate("negate", length)),
+        sql.operate("<", index.term, length),
+        sql.operate(">=", index.term, sql.operate("negate", length)),
     )
     return Value(ColumnKind("str"), found, inside)
 
@@ -243,7 +233,7 @@ def _get(value: Value, arguments: Arguments) -> Value:
     [key] = _exactly(1, arguments)
     if key.kind.name != "str" or value.kind.element is None:
         raise NoColumnError(f"a key that is {key.kind}", accepted="a text")
-    found = spark_terms.call("try_element_at", value.term, key.term)
+    found = sql.call("try_element_at", value.term, key.term)
     return Value(value.kind.element.or_none(), found)
 
 
@@ -270,7 +260,7 @@ def _len(arguments: Arguments) -> Value:
     function = "size" if value.kind.is_array or name == "dict" else "length"
     if name not in ("str", "bytes") and function == "length":
         return failing()
-    length = spark_terms.cast(spark_terms.call(function, value.term), "bigint")
+    length = sql.cast(sql.call(function, value.term), "bigint")
     return Value(ColumnKind("int", low=0, high=LONGEST), length).guarded(value.ok, present(value))
 
 
@@ -285,8 +275,8 @@ def _extreme(sign: str, function: str) -> Callable[[Arguments], Value]:
             raise NoColumnError(
                 "the order of its elements", accepted=f"lists of {', '.join(_SORTED)}"
             )
-        there = spark_terms.operate(">", spark_terms.call("size", value.term), literal(0, "int"))
-        made = Value(element, spark_terms.call(function, value.term))
+        there = sql.operate(">", sql.call("size", value.term), literal(0, "int"))
+        made = Value(element, sql.call(function, value.term))
         return made.guarded(value.ok, present(value), there)
 
     return found
@@ -318,8 +308,8 @@ def item(of: Value, key: Value) -> Value:
 
 def _found(of: Value, key: Value) -> Value:
     if of.kind.name == "dict" and of.kind.element is not None and key.kind.name == "str":
-        found = Value(of.kind.element, spark_terms.call("try_element_at", of.term, key.term))
-        return found.guarded(spark_terms.call("map_contains_key", of.term, key.term))
+        found = Value(of.kind.element, sql.call("try_element_at", of.term, key.term))
+        return found.guarded(sql.call("map_contains_key", of.term, key.term))
     if key.kind.name not in ("int", "bool"):
         return failing()
     index = as_int(key)
@@ -333,13 +323,11 @@ def _found(of: Value, key: Value) -> Value:
 
 
 def _at(of: Value, element: ColumnKind, index: Value) -> Value:
-    size = spark_terms.cast(spark_terms.call("size", of.term), "bigint")
+    size = sql.cast(sql.call("size", of.term), "bigint")
     from_end = operate("<", index.term, literal(0, "bigint"))
-    place = spark_terms.case((from_end, operate("+", index.term, size)), otherwise=index.term)
+    place = sql.case((from_end, operate("+", index.term, size)), otherwise=index.term)
     inside = both(operate(">=", place, literal(0, "bigint")), operate("<", place, size))
-    return Value(
-        element, spark_terms.call("get", of.term, spark_terms.try_cast(place, "int")), inside
-    )
+    return Value(element, sql.call("get", of.term, sql.try_cast(place, "int")), inside)
 
 
 # -- any and all -----------------------------------------------------------------------------------
@@ -352,7 +340,7 @@ def element_of(over: Value) -> Value:
         raise NoColumnError(
             why, accepted="any and all over a list, tuple, set or frozenset attribute"
         )
-    return Value(over.kind.element, spark_terms.variable())
+    return Value(over.kind.element, sql.variable())
 
 
 def quantified(kind: str, over: Value, element: Value, tests: list[Value], each: Value) -> Value:
@@ -367,7 +355,7 @@ def quantified(kind: str, over: Value, element: Value, tests: list[Value], each:
     verdict = truth(each) if kind == "any" else negated(truth(each))
     decides = both(reached, verdict)
     if ok is TRUE:
-        found, fine = spark_terms.exists(over.term, element.term, decides), TRUE
+        found, fine = sql.exists(over.term, element.term, decides), TRUE
     elif not over.kind.is_sequence:
         why = "a set has no order in Spark, and an element that fails may come first"
         raise NoColumnError(why, accepted="tests that cannot fail, or a list")
@@ -379,20 +367,20 @@ def quantified(kind: str, over: Value, element: Value, tests: list[Value], each:
 
 def _unless(reached: Term, ok: Term) -> Term:
     """It may fail where it is not reached."""
-    return ok if reached is TRUE or ok is TRUE else spark_terms.either(negated(reached), ok)
+    return ok if reached is TRUE or ok is TRUE else sql.either(negated(reached), ok)
 
 
 def _in_order(array: Term, element: Term, ok: Term, decides: Term) -> tuple[Term, Term]:
     """Whether an element decides, and whether none fails before it."""
     undecided, decided, failed = (literal(state, "int") for state in range(3))
-    state = spark_terms.variable()
-    step = spark_terms.case(
+    state = sql.variable()
+    step = sql.case(
         (negated(operate("=", state, undecided)), state),
         (negated(ok), failed),
         (decides, decided),
         otherwise=undecided,
     )
-    end = spark_terms.aggregate(array, undecided, state, element, step)
+    end = sql.aggregate(array, undecided, state, element, step)
     if decides is FALSE:
         return FALSE, operate("=", end, undecided)
     return operate("=", end, decided), negated(operate("=", end, failed))

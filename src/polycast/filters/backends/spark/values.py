@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.backends.spark import spark_terms
+from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.kinds import (
     HIGH,
     LOW,
@@ -24,7 +24,7 @@ from polycast.filters.backends.spark.kinds import (
     members,
     subclasses,
 )
-from polycast.filters.backends.spark.spark_terms import FALSE, NULL, TRUE, Term, both, literal
+from polycast.filters.backends.spark.sql import FALSE, NULL, TRUE, Term, both, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ def present(value: Value) -> Term:
     """Whether it is not None; TRUE if that is known."""
     if value.kind.name == "none":
         return FALSE
-    return spark_terms.not_null(value.term) if value.kind.nullable else TRUE
+    return sql.not_null(value.term) if value.kind.nullable else TRUE
 
 
 # -- constants -------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _datetime(value: datetime.datetime) -> Value:
         raise NoColumnError(
             "its time in UTC is no year of Python's", accepted="years 1 to 9999"
         ) from None
-    return Value(ColumnKind("datetime"), spark_terms.moment(at, offset))
+    return Value(ColumnKind("datetime"), sql.moment(at, offset))
 
 
 _CONSTANTS: dict[type, Callable[[Any], Value]] = {
@@ -149,19 +149,19 @@ def truth(value: Value) -> Term:
 
 def _is_not_zero(kind: str) -> Callable[[Value], Term]:
     zero = literal(0, kind)
-    return lambda value: spark_terms.negated(spark_terms.operate("=", value.term, zero))
+    return lambda value: sql.negated(sql.operate("=", value.term, zero))
 
 
 def _is_not_empty(function: str) -> Callable[[Value], Term]:
     none = literal(0, "int")
-    return lambda value: spark_terms.operate(">", spark_terms.call(function, value.term), none)
+    return lambda value: sql.operate(">", sql.call(function, value.term), none)
 
 
 def _member_truth(value: Value) -> Term:
     true = [member for member in members(value.kind) if member]
     if len(true) == len(members(value.kind)):
         return TRUE
-    return spark_terms.one_of(value.term, [literal(member.name, "string") for member in true])
+    return sql.one_of(value.term, [literal(member.name, "string") for member in true])
 
 
 def _object_truth(value: Value) -> Term:
@@ -228,7 +228,7 @@ def as_int(value: Value) -> Value:
         return value
     if value.constant is not ABSENT:
         return constant(int(value.constant))
-    return replace(value, kind=_int_kind(value.kind), term=spark_terms.cast(value.term, "bigint"))
+    return replace(value, kind=_int_kind(value.kind), term=sql.cast(value.term, "bigint"))
 
 
 def pick(
@@ -241,7 +241,7 @@ def pick(
         return None
     made = [column(value, kind) for value in every]
     chosen = zip((test for test, _ in branches), made[:-1], strict=True)
-    return kind, spark_terms.case(*chosen, otherwise=made[-1])
+    return kind, sql.case(*chosen, otherwise=made[-1])
 
 
 def column(value: Value, kind: ColumnKind) -> Term:
@@ -257,4 +257,4 @@ def whole(value: Value, low: int, high: int) -> Term:
     own = "bigint" if LOW <= value.kind.low <= value.kind.high <= HIGH else WIDE
     if value.kind.name == "int" and own == ("bigint" if narrow else WIDE):
         return value.term
-    return spark_terms.cast(value.term, "bigint" if narrow else WIDE)
+    return sql.cast(value.term, "bigint" if narrow else WIDE)
