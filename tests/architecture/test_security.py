@@ -63,7 +63,6 @@ COMPILERS = {
     "polycast/filters/backends/python.py": "filters, made from checked trees",
     "polycast/filters/lifting/function.py": "a part of a lambda of this process",
     "polycast/filters/lifting/function_source.py": "text to a tree, to compare it with a lambda",
-    "polycast/filters/backends/quiet_compilation.py": "what `filters` and `matching` made",
     "polycast/matching/index/index_codegen.py": "tests of an index, made from checked trees",
     "polycast/routing/publish_codegen.py": "routes, made from the shape of a plan",
 }

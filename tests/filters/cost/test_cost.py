@@ -46,8 +46,8 @@ def outside(text: str) -> pc.Filter[Any]:
 
 def cost(text: str) -> Amount:
     """For events of a class that is known."""
-    described = {description.name: description for description in map(describe, (Order, Item))}
-    return cost_of(parse(text), of=describe(Order), lookup=described.get)
+    types = {part.name: part.type for cls in (Order, Item) for part in describe(cls).attributes}
+    return cost_of(parse(text), fields=types.get)
 
 
 @pytest.mark.parametrize(

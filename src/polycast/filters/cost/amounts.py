@@ -12,14 +12,11 @@ import datetime
 import decimal
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from polycast.typesystem.type_expressions import ANY
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polycast.typesystem import Description
     from polycast.typesystem.type_expressions import TypeExpression
 
 EVENT = 0
@@ -211,10 +208,3 @@ def element_of(declared: TypeExpression | None) -> TypeExpression | None:
     if declared is None or not listed or len(declared.arguments) != 1:
         return None
     return declared.arguments[0]
-
-
-def type_of_attribute(description: Description | None, name: str) -> TypeExpression | None:
-    """What a field was declared as; None if it is not one."""
-    fields: tuple[Any, ...] = () if description is None else description.attributes
-    found: list[TypeExpression] = [field.type for field in fields if field.name == name]
-    return found[0] if found and found[0] != ANY else None

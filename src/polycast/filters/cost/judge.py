@@ -28,7 +28,6 @@ from polycast.filters.cost.amounts import (
     kind_of_type,
     kind_of_value,
     steps,
-    type_of_attribute,
 )
 from polycast.filters.cost.operation_costs import (
     BYTE,
@@ -55,7 +54,6 @@ from polycast.filters.cost.operation_costs import (
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:
-    from polycast.typesystem import Description
     from polycast.typesystem.type_expressions import TypeExpression
 
 NODE = steps(1.0)
@@ -68,19 +66,12 @@ FEW, SHORT = 64, 4_096  # nodes of a plain filter, and bytes of a constant in it
 Fields = Callable[[str], "TypeExpression | None"]
 
 
-def cost_of(
-    tree: nodes.Node,
-    *,
-    of: Description | None = None,
-    lookup: Callable[[str], Description | None] = lambda name: None,
-    fields: Fields | None = None,
-) -> Amount:
+def cost_of(tree: nodes.Node, *, fields: Fields | None = None) -> Amount:
     """The steps for an event of a size, at most; `FilterTooCostlyError` names what has no bound.
 
-    `of` describes the class of the events, and `lookup` the classes of what is in their fields.
-    Where events may be of several classes, `fields` tells what a field of a name may be in any.
+    `fields` tells what a field of a name may be, in any class that events and their parts are of.
     """
-    return CostJudge(of, lookup, fields).of(tree).cost
+    return CostJudge(fields).of(tree).cost
 
 
 def is_plain(tree: nodes.Node) -> bool:
@@ -98,14 +89,8 @@ def _is_short(node: nodes.Node) -> bool:
 class CostJudge:
     """The costs of one tree; what is known of its event, and the quantifiers around a node."""
 
-    def __init__(
-        self,
-        event: Description | None,
-        lookup: Callable[[str], Description | None],
-        fields: Fields | None,
-    ) -> None:
-        self._event, self._lookup, self._fields = event, lookup, fields
-        self.is_typed = event is not None or fields is not None
+    def __init__(self, fields: Fields | None) -> None:
+        self._fields = fields
         self.elements: list[Judged] = []  # of the quantifiers around, the outermost first
 
     def of(self, node: nodes.Node) -> Judged:
@@ -123,23 +108,18 @@ class CostJudge:
 
     def anything(self, size: Amount, declared: TypeExpression | None) -> Judged:
         """A part of the event."""
-        if not self.is_typed:
+        if self._fields is None:
             return Judged(NOTHING, size, UNKNOWN)
         small = is_small(declared)
         return Judged(NOTHING, SMALL if small else size, kind_of_type(declared), declared)
 
-    def field(self, node: nodes.Node, of: Judged, name: str) -> TypeExpression | None:
-        """The declared type of a field of what a node stands for, where it is known."""
-        if self._fields is not None:
-            return self._fields(name)
-        described = self._event if isinstance(node, nodes.Event) else None
-        if described is None and of.type is not None and of.type.form == "class":
-            described = self._lookup(of.type.name)
-        return type_of_attribute(described, name)
+    def field(self, name: str) -> TypeExpression | None:
+        """What a field of a name is declared as, where that is known."""
+        return None if self._fields is None else self._fields(name)
 
     def unknown(self) -> ValueKind:
         """The kinds that a value may have of which nothing is known."""
-        return ALL if self.is_typed else UNKNOWN
+        return UNKNOWN if self._fields is None else ALL
 
 
 # -- parts -------------------------------------------------------------------------------------
@@ -147,8 +127,7 @@ class CostJudge:
 
 def _attribute(judge: CostJudge, node: nodes.Attribute) -> Judged:
     of = judge.of(node.of)
-    found = judge.anything(of.size, judge.field(node.of, of, node.name))
-    return found._replace(cost=of.cost)
+    return judge.anything(of.size, judge.field(node.name))._replace(cost=of.cost)
 
 
 def _item(judge: CostJudge, node: nodes.Item) -> Judged:
@@ -174,7 +153,7 @@ def _display(judge: CostJudge, node: nodes.Display) -> Judged:
 def _reach(judge: CostJudge, node: nodes.Reach) -> Judged:
     """A field, or what a method without arguments gives."""
     of = judge.of(node.of)
-    declared = judge.field(node.of, of, node.name)
+    declared = judge.field(node.name)
     if declared is not None:
         return judge.anything(of.size, declared)._replace(cost=of.cost)
     return _called(judge, node.name, (node.of,))
@@ -207,8 +186,7 @@ def _applied(judge: CostJudge, node: nodes.Applied) -> Judged:
     parts = judge.all(node.arguments)
     cost = total(part.cost for part in parts)
     work, size, kind = call_cost(node, [part.size for part in parts])
-    kind = kind if judge.is_typed or kind is not ALL else UNKNOWN
-    return Judged(cost + work, size, kind)
+    return Judged(cost + work, size, judge.unknown() if kind is ALL else kind)
 
 
 # -- operators ---------------------------------------------------------------------------------
