@@ -89,8 +89,7 @@ class ExpressionTranslator:
     def translate(self, expression: ast.expr) -> nodes.Node:
         """The tree of an expression; parts of `and` and `or` may be opaque by themselves."""
         if isinstance(expression, ast.BoolOp) and not self._variables:
-            parts = tuple(self.translate(value) for value in expression.values)
-            return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
+            return _joined(expression, self.translate)
         if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.Not):
             return nodes.Not(self.translate(expression.operand))
         depth = self._depth
@@ -256,10 +255,6 @@ class ExpressionTranslator:
             left = right
         return nodes.Compare(first, rest)
 
-    def _boolop(self, expression: ast.BoolOp) -> nodes.Node:
-        parts = tuple(self._node(value) for value in expression.values)
-        return _joined(nodes.And if isinstance(expression.op, ast.And) else nodes.Or, parts)
-
     def _unaryop(self, expression: ast.UnaryOp) -> nodes.Node:
         operand = self._node(expression.operand)
         if isinstance(expression.op, ast.Not):
@@ -298,7 +293,7 @@ class ExpressionTranslator:
 _METHODS: dict[type, Callable[[ExpressionTranslator, Any], nodes.Node | Live]] = {
     ast.Attribute: ExpressionTranslator._attribute,
     ast.BinOp: ExpressionTranslator._binop,
-    ast.BoolOp: ExpressionTranslator._boolop,
+    ast.BoolOp: lambda translator, expression: _joined(expression, translator._node),
     ast.Call: ExpressionTranslator._call,
     ast.Compare: ExpressionTranslator._compare,
     ast.Constant: lambda translator, expression: Live(expression.value),
@@ -311,10 +306,11 @@ _METHODS: dict[type, Callable[[ExpressionTranslator, Any], nodes.Node | Live]] =
 }
 
 
-def _joined(kind: type[nodes.And] | type[nodes.Or], parts: tuple[nodes.Node, ...]) -> nodes.Node:
+def _joined(expression: ast.BoolOp, translate: Callable[[ast.expr], nodes.Node]) -> nodes.Node:
     """`(a and b) and c` is `a and b and c`."""
+    kind = nodes.And if isinstance(expression.op, ast.And) else nodes.Or
     flat: list[nodes.Node] = []
-    for part in parts:
+    for part in map(translate, expression.values):
         flat.extend(part.parts if isinstance(part, kind) else (part,))
     return kind(tuple(flat))
 

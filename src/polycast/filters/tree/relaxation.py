@@ -49,14 +49,11 @@ def _more(node: Node, can_ask: Callable[[Node], bool]) -> Node:
         asked = list(takewhile(can_ask, node.parts))
         return _all([*asked, _more(node.parts[len(asked)], can_ask)])
     if isinstance(node, Or):
-        return _any([_more(part, can_ask) for part in node.parts])
+        parts = [_more(part, can_ask) for part in node.parts]
+        return TRUE if TRUE in parts else Or(tuple(parts))
     return TRUE
 
 
 def _all(parts: list[Node]) -> Node:
     left = [part for part in parts if part != TRUE]
     return And(tuple(left)) if len(left) > 1 else left[0] if left else TRUE
-
-
-def _any(parts: list[Node]) -> Node:
-    return TRUE if TRUE in parts else Or(tuple(parts))

@@ -31,7 +31,8 @@ def _check(node: nodes.Node) -> None:
     """Most nodes are harmless by themselves."""
     match node:
         case nodes.Attribute(_, name) | nodes.Reach(_, name) | nodes.Call(_, name):
-            _check_name(name)
+            if leads_out(name):
+                raise FilterError(f"{name}: leads out of the event")
         case nodes.Arithmetic():
             _check_arithmetic(node)
         case nodes.Applied():
@@ -48,11 +49,6 @@ def _check_arithmetic(node: nodes.Arithmetic) -> None:
             f"{node.operator} may make something much bigger than the event: a text times so much; "
             "with a float, as 1e9, it cannot"
         )
-
-
-def _check_name(name: str) -> None:
-    if leads_out(name):
-        raise FilterError(f"{name}: leads out of the event")
 
 
 def _growth(node: nodes.Node) -> int:

@@ -17,7 +17,6 @@ from polycast.languages.etcl.grammar import written
 from polycast.languages.etcl.structures import SCALARS, UNTYPED
 
 if TYPE_CHECKING:
-    from polycast.filters.checking.classes import ClassMember
     from polycast.filters.checking.walker import Walker
 
 _OPEN = (Mapping, StructuredEvent, TaggedUnion)  # whose members are not their attributes
@@ -71,17 +70,15 @@ class EtclComponent:
             before = EtclPath(self._path.steps[:at]).text if at else ""
             operand = (self._node.arguments[0], kinds)
             walker.report("no-attribute", self._node, argument, operand, before=before)
-        return _values(members) if members else None
+        if not members:
+            return None
+        return joined(member.kinds if member.is_attribute else None for member in members)
 
 
 def component_in(node: nodes.Applied) -> EtclComponent | None:
     """The component that a function takes from the event; None if it does something else."""
     path = path_in(node)
     return None if path is None else EtclComponent(node, path)
-
-
-def _values(members: list[ClassMember]) -> Kinds:
-    return joined(member.kinds if member.is_attribute else None for member in members)
 
 
 def _is_open(kind: Kind, step: str) -> bool:

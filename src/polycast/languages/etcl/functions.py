@@ -101,9 +101,9 @@ class EtclInsight(Insight):
         if not certain or name not in fields_of(cls):
             return node
         attribute, rest = _attribute(name), EtclPath(path.steps[1:])
-        if attribute is None:
-            return node
-        return attribute if not rest.steps else _component(attribute, rest)
+        if attribute is None or not rest.steps:
+            return attribute or node
+        return nodes.Applied("etcl", "component", (attribute, nodes.Constant(rest.text)))
 
     def slot(self, node: nodes.Applied, cls: type) -> str | tuple[str, ...] | None:
         """Most components are a member, a property or a variable."""
@@ -155,10 +155,6 @@ def _attribute(name: str) -> nodes.Attribute | None:
         return None
 
 
-def _component(of: nodes.Node, path: EtclPath) -> nodes.Node:
-    return nodes.Applied("etcl", "component", (of, nodes.Constant(path.text)))
-
-
 def _attributes(path: EtclPath, first: EtclStep) -> frozenset[str] | None:
     kind, name = first
     if path.asks_time or kind in ("_type_id", "_repos_id"):
@@ -203,12 +199,10 @@ def _place(term: nodes.Node, writer: SourceWriter) -> _Place | None:
     path = path_in(term) if isinstance(term, nodes.Applied) else None
     if path is None or term.name != "component":  # type: ignore[attr-defined]
         return None
-    return _followed(term.arguments[0], path, writer) or _named(term, writer)  # type: ignore[attr-defined]
-
-
-def _named(term: nodes.Node, writer: SourceWriter) -> _Place | None:
-    found = writer.local()
-    return None if found is None else _Place(found, read=f"{found} := {writer.write(term)}")
+    place = _followed(term.arguments[0], path, writer)  # type: ignore[attr-defined]
+    if place is not None or (name := writer.local()) is None:
+        return place
+    return _Place(name, read=f"{name} := {writer.write(term)}")
 
 
 def _followed(first: nodes.Node, path: EtclPath, writer: SourceWriter) -> _Place | None:
@@ -293,15 +287,6 @@ def _bytes(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
     return whole(node, sizes).times(BYTE)
 
 
-def _lesser(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
-    del node
-    return one_of(*sizes)
-
-
-def _product(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
-    return _bytes(node, sizes) + steps(1_000.0)
-
-
 def _division(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
     """Long numbers divide digit by digit, unless one of them is a constant."""
     several = whole(node, sizes)
@@ -321,12 +306,10 @@ COSTS: Mapping[str, FunctionCost] = {
     "component": FunctionCost(_component_cost, ALL, grows=True),
     **dict.fromkeys(("exists", "default"), FunctionCost(_component_cost)),
     **dict.fromkeys(("character", "label"), FunctionCost(_bytes, TEXT, grows=True)),
-    **dict.fromkeys(
-        ("equal", "differs", "less", "at_most", "greater", "at_least"), FunctionCost(_lesser)
-    ),
+    **dict.fromkeys(COMPARED, FunctionCost(lambda node, sizes: one_of(*sizes))),
     "truth": FunctionCost(_bytes),
     **dict.fromkeys(("within", "contains", "fits"), FunctionCost(whole)),
     **dict.fromkeys(("plus", "minus"), FunctionCost(_bytes, grows=True)),
-    "times": FunctionCost(_product, most=PRODUCT),
+    "times": FunctionCost(lambda node, sizes: _bytes(node, sizes) + steps(1_000.0), most=PRODUCT),
     **dict.fromkeys(("divided", "remainder"), FunctionCost(_division, grows=True)),
 }

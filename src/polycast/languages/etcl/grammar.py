@@ -149,7 +149,7 @@ class _EtclParser:
             kind = self._computed(operator, left, right)
         elif operator.sign == "~":
             for operand in (left, right):
-                self._wants(operand, "~", "strings", fits=is_text(operand.kind))
+                self._wants(operand, "~", "strings", fits=operand.kind in TEXTS | UNKNOWN)
         elif operator.sign != "in":
             self._check_comparison(operator, left, right)
         node = nodes.Applied("etcl", operator.function, (left.node, right.node))
@@ -177,7 +177,7 @@ class _EtclParser:
 
     def _computed(self, operator: Operator, left: Typed, right: Typed) -> ExpressionKind:
         for operand in (left, right):
-            self._wants(operand, operator.sign, "numbers", fits=is_number(operand.kind))
+            self._wants(operand, operator.sign, "numbers", fits=operand.kind in NUMBERS | UNKNOWN)
             if operator.sign == "%":
                 self._wants(
                     operand, "%", "whole numbers", fits=operand.kind is not ExpressionKind.FLOAT
@@ -339,16 +339,7 @@ class Typed(NamedTuple):
 WHOLE = frozenset({ExpressionKind.BOOLEAN, ExpressionKind.INTEGER, ExpressionKind.CHARACTER})
 NUMBERS = WHOLE | {ExpressionKind.FLOAT, ExpressionKind.NUMBER}
 TEXTS = frozenset({ExpressionKind.TEXT, ExpressionKind.CHARACTER})
-
-
-def is_number(kind: ExpressionKind) -> bool:
-    """Whether it may be a number."""
-    return kind is ExpressionKind.UNKNOWN or kind in NUMBERS
-
-
-def is_text(kind: ExpressionKind) -> bool:
-    """Whether it may be a text."""
-    return kind is ExpressionKind.UNKNOWN or kind in TEXTS
+UNKNOWN = frozenset({ExpressionKind.UNKNOWN})  # which may be anything
 
 
 def compares(left: ExpressionKind, right: ExpressionKind, *, ordered: bool) -> bool:

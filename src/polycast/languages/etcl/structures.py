@@ -118,14 +118,11 @@ def variable(event: Any, name: str) -> Any:
             if name in properties:
                 return properties[name]
         raise AbsentError(f"no variable {name}")
-    try:
-        return member(event, name)
-    except (AbsentError, Mismatch):
-        pass
-    try:
-        return property_named(event, name)
-    except (AbsentError, Mismatch):
-        pass
+    for find in (member, property_named):
+        try:
+            return find(event, name)
+        except (AbsentError, Mismatch):
+            pass
     if name in UNTYPED:
         return UNTYPED[name]
     raise AbsentError(f"no variable {name}")

@@ -242,10 +242,6 @@ def _called(call: syntax.FunctionCall, context: EvaluationContext) -> Value:
     return result
 
 
-def _negative(node: syntax.Negative, context: EvaluationContext) -> float:
-    return -number_of(_value(node.of, context))
-
-
 _VALUES: Mapping[type, Callable[[Any, EvaluationContext], Value]] = {
     syntax.Number: lambda node, context: node.value,
     syntax.Literal: lambda node, context: node.value,
@@ -255,6 +251,6 @@ _VALUES: Mapping[type, Callable[[Any, EvaluationContext], Value]] = {
     ),
     syntax.Connective: _joined,
     syntax.Binary: _binary,
-    syntax.Negative: _negative,
+    syntax.Negative: lambda node, context: -number_of(_value(node.of, context)),
     syntax.FunctionCall: _called,
 }

@@ -180,20 +180,15 @@ def holds(event: Any, text: str) -> bool:
     return is_true(parse(text), event)
 
 
-class Prepared:
+def _holding(text: str) -> Callable[[Any], bool]:
     """`holds` for one text, which is parsed once."""
+    expression = parse(text)
 
-    __slots__ = ("_expression", "_text")
+    def held(event: Any) -> bool:
+        return is_true(expression, event)
 
-    def __init__(self, text: str) -> None:
-        self._text, self._expression = text, parse(text)
-
-    def __call__(self, event: Any) -> bool:
-        """Whether it is true of an event."""
-        return is_true(self._expression, event)
-
-    def __repr__(self) -> str:
-        return f"holds {self._text!r}"
+    held.__qualname__ = f"holds {text!r}"[:60]  # as an explanation calls it
+    return held
 
 
 JUDGES: Mapping[str, Callable[..., Any]] = {
@@ -239,7 +234,7 @@ class XPathInsight(Insight):
         if len(constants) < len(more):
             return None
         if node.name == "holds":
-            return f"{writer.reference(Prepared(*constants))}({writer.write(event)})"
+            return f"{writer.reference(_holding(*constants))}({writer.write(event)})"
         found = f"{writer.reference(reader(node.name, *constants))}({writer.write(event)})"
         path, kind, *_ = constants
         if writer.cls is None or len(path) != 1 or not isinstance(event, nodes.Event):

@@ -137,17 +137,13 @@ def _member(place: Located, predicates: tuple[syntax.Expression, ...]) -> Locate
 
 def _name_in(predicate: syntax.Expression) -> str | None:
     match predicate:
-        case syntax.Binary("=", syntax.LocationPath() as path, syntax.Literal(name)) if (
+        case syntax.Binary(
+            "=", syntax.LocationPath() as path, syntax.Literal(name)
+        ) | syntax.Binary("=", syntax.Literal(name), syntax.LocationPath() as path) if (
             path in _NAME
         ):
-            pass
-        case syntax.Binary("=", syntax.Literal(name), syntax.LocationPath() as path) if (
-            path in _NAME
-        ):
-            pass
-        case _:
-            return None
-    return name or None  # an empty name has no text, and text() finds nothing
+            return name or None  # an empty name has no text, and text() finds nothing
+    return None
 
 
 def _item(place: Located, predicates: tuple[syntax.Expression, ...]) -> Located:

@@ -55,7 +55,7 @@ def _text(node: nodes.Node) -> str:
             items = "/".join((_way(path), "array", "data", "value", *((kind,) if kind else ())))
             return f"{items} = {literal(value)}"
         case nodes.Call(term, "startswith", (nodes.Constant(str() as prefix),)):
-            return f"starts-with({_term(term, 'string_at')}, {literal(prefix)})"
+            return f"starts-with({_string(term)}, {literal(prefix)})"
     return _refuse(node)
 
 
@@ -79,9 +79,9 @@ def _comparison(node: nodes.Node, left: nodes.Node, sign: str, right: nodes.Node
         case nodes.Applied("xpath", "kind_at"), ("is not" | "=="), (None | str()):
             return _existence(left, sign, value)
         case nodes.Function("len", (term,)), _, float() if sign in _SIGNS:
-            return f"string-length({_term(term, 'string_at')}) {_SIGNS[sign]} {number(value)}"
+            return f"string-length({_string(term)}) {_SIGNS[sign]} {number(value)}"
         case nodes.Constant(str() as part), "in", _:
-            return f"contains({_term(right, 'string_at')}, {literal(part)})"
+            return f"contains({_string(right)}, {literal(part)})"
     return _refuse(node)
 
 
@@ -92,9 +92,10 @@ def _existence(term: nodes.Applied, sign: str, value: str | None) -> str:
     return _refuse(term)
 
 
-def _term(term: nodes.Node, name: str) -> str:
-    if isinstance(term, nodes.Applied) and (term.language, term.name) == ("xpath", name):
-        return _path(term)
+def _string(term: nodes.Node) -> str:
+    match term:
+        case nodes.Applied("xpath", "string_at"):
+            return _path(term)
     return _refuse(term)
 
 

@@ -216,11 +216,8 @@ def _remainder_of_floats(left: Term, right: Term) -> Value:
     return _float(term, ok=negated(_is_zero(right)))
 
 
-def _refused(why: str) -> Callable[[Term, Term], Value]:
-    def refuse(left: Term, right: Term) -> Value:
-        raise NoColumnError(why, accepted="`//` of ints, or `/`")
-
-    return refuse
+def _floor_divide_floats(left: Term, right: Term) -> Value:
+    raise NoColumnError("Spark floors a double to 64 bits", accepted="`//` of ints, or `/`")
 
 
 # By sign: on ints, and on doubles (None: Python fails).
@@ -232,7 +229,7 @@ OPERATIONS: dict[
     "*": (_multiply, lambda left, right: _float(operate("*", left, right))),
     "/": (_divide, _divide_floats),
     "%": (_remainder, _remainder_of_floats),
-    "//": (_floor_divide, _refused("Spark floors a double to 64 bits")),
+    "//": (_floor_divide, _floor_divide_floats),
     "&": (_bitwise("&"), None),
     "|": (_bitwise("|"), None),
     "^": (_bitwise("^"), None),

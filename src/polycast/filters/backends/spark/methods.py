@@ -41,16 +41,21 @@ SIGMA, FINAL_SIGMA = "Σ", "ς"
 NO_LETTER = {"Cn", "Co", "Cs"}  # unassigned, for private use, surrogates
 
 
-def mapped(name: str, value: Value) -> Value:
+def _mapped(name: str) -> Callable[[Value, Arguments], Value]:
     """`value.lower()` and the like."""
-    single, several = _tables(name)
-    term = _with_final_sigmas(value.term) if name == "lower" else value.term
-    if several:
-        long = functools.reduce(_replaced, several.items(), term)
-        special = sql.call("rlike", value.term, _text(f"[{_class(several)}]"))
-        term = sql.case((special, long), otherwise=term)
-    found = sql.call("translate", term, _text("".join(single)), _text("".join(single.values())))
-    return Value(ColumnKind("str"), found)
+
+    def letters(value: Value, arguments: Arguments) -> Value:
+        _exactly(0, arguments)
+        single, several = _tables(name)
+        term = _with_final_sigmas(value.term) if name == "lower" else value.term
+        if several:
+            long = functools.reduce(_replaced, several.items(), term)
+            special = sql.call("rlike", value.term, _text(f"[{_class(several)}]"))
+            term = sql.case((special, long), otherwise=term)
+        found = sql.call("translate", term, _text("".join(single)), _text("".join(single.values())))
+        return Value(ColumnKind("str"), found)
+
+    return letters
 
 
 def _text(value: str) -> Term:
@@ -177,25 +182,12 @@ def _with_text(kind: ColumnKind, part: Value, term: Term) -> Value:
     return Value(kind, term, present(part))
 
 
-def _strip(function: str) -> Callable[[Value, Arguments], Value]:
-    def strip(value: Value, arguments: Arguments) -> Value:
-        letters = arguments[0].constant if arguments else None
-        if len(arguments) > 1 or not (letters is None or isinstance(letters, str)):
-            raise NoColumnError(
-                "which letters are stripped", accepted="a constant text, or nothing"
-            )
-        found = literal(_spaces() if letters is None else letters, "string")
-        return Value(ColumnKind("str"), sql.call(function, value.term, found))
-
-    return strip
-
-
-def _mapped(name: str) -> Callable[[Value, Arguments], Value]:
-    def letters(value: Value, arguments: Arguments) -> Value:
-        _exactly(0, arguments)
-        return mapped(name, value)
-
-    return letters
+def _strip(value: Value, arguments: Arguments) -> Value:
+    letters = arguments[0].constant if arguments else None
+    if len(arguments) > 1 or not (letters is None or isinstance(letters, str)):
+        raise NoColumnError("which letters are stripped", accepted="a constant text, or nothing")
+    stripped = _text(_spaces() if letters is None else letters)
+    return Value(ColumnKind("str"), sql.call("btrim", value.term, stripped))
 
 
 @functools.cache
@@ -241,7 +233,7 @@ METHODS: dict[tuple[str, str], Callable[[Value, Arguments], Value]] = {
     ("str", "startswith"): _affix("startswith"),
     ("str", "endswith"): _affix("endswith"),
     ("str", "find"): _find,
-    ("str", "strip"): _strip("btrim"),
+    ("str", "strip"): _strip,
     **{("str", name): _mapped(name) for name in MAPPINGS},
     ("dict", "get"): _get,
 }

@@ -217,44 +217,16 @@ class _Columns:
 
     def make(self, term: Term) -> Any:
         if id(term) not in self._made:
-            maker = _MAKERS.get(term.operation)
-            found = maker(self, term) if maker else self._operator(term)
-            self._made[id(term)] = found
+            self._made[id(term)] = self._new(term)
         return self._made[id(term)]
 
-    def _operator(self, term: Term) -> Any:
-        return OPERATORS[term.operation](*map(self.make, term.arguments))
-
-    def literal(self, term: Term) -> Any:
-        value, kind = term.detail
-        return self._spark.lit(_plain(value)).cast(kind)
-
-    def moment(self, term: Term) -> Any:
-        at, offset = map(self.make, term.arguments)
-        return self._spark.struct(at.alias("at"), offset.alias("offset"))
-
-    def column(self, term: Term) -> Any:
-        return self._spark.col(f"`{term.detail.replace('`', '``')}`")
-
-    def field(self, term: Term) -> Any:
-        return self.make(term.arguments[0]).getField(term.detail)
-
-    def call(self, term: Term) -> Any:
+    def _new(self, term: Term) -> Any:
+        if term.operation in _WITH_LAMBDAS:
+            return _WITH_LAMBDAS[term.operation](self, term)
         arguments = map(self.make, term.arguments)
-        return self._spark.call_function(f"system.builtin.{term.detail}", *arguments)
-
-    def cast(self, term: Term) -> Any:
-        return self.make(term.arguments[0]).cast(term.detail)
-
-    def try_cast(self, term: Term) -> Any:
-        return self.make(term.arguments[0]).try_cast(term.detail)
-
-    def case(self, term: Term) -> Any:
-        *branches, otherwise = map(self.make, term.arguments)
-        made = self._spark
-        for condition, value in zip(branches[::2], branches[1::2], strict=True):
-            made = made.when(condition, value)
-        return made.otherwise(otherwise)
+        if term.operation in OPERATORS:
+            return OPERATORS[term.operation](*arguments)
+        return _MAKERS[term.operation](self._spark, term.detail, *arguments)
 
     def exists(self, term: Term) -> Any:
         array, element, condition = term.arguments
@@ -299,15 +271,26 @@ def _plain(value: object) -> object:
     return value
 
 
-_MAKERS: dict[str, Callable[[_Columns, Term], Any]] = {
-    "literal": _Columns.literal,
-    "moment": _Columns.moment,
-    "column": _Columns.column,
-    "field": _Columns.field,
-    "call": _Columns.call,
-    "cast": _Columns.cast,
-    "try_cast": _Columns.try_cast,
-    "case": _Columns.case,
+def _case(spark: Any, _: None, *arguments: Any) -> Any:
+    *branches, otherwise = arguments
+    made = spark
+    for condition, value in zip(branches[::2], branches[1::2], strict=True):
+        made = made.when(condition, value)
+    return made.otherwise(otherwise)
+
+
+# Of Spark's functions, a term's detail and its arguments as columns.
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "literal": lambda spark, detail: spark.lit(_plain(detail[0])).cast(detail[1]),
+    "moment": lambda spark, _, at, offset: spark.struct(at.alias("at"), offset.alias("offset")),
+    "column": lambda spark, name: spark.col(f"`{name.replace('`', '``')}`"),
+    "field": lambda spark, name, of: of.getField(name),
+    "call": lambda spark, name, *given: spark.call_function(f"system.builtin.{name}", *given),
+    "cast": lambda spark, kind, of: of.cast(kind),
+    "try_cast": lambda spark, kind, of: of.try_cast(kind),
+    "case": _case,
+}
+_WITH_LAMBDAS: dict[str, Callable[[_Columns, Term], Any]] = {
     "exists": _Columns.exists,
     "transform": _Columns.transform,
     "transform values": _Columns.transform,

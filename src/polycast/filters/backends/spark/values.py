@@ -180,19 +180,11 @@ _TRUTHS: dict[str, Callable[[Value], Term]] = {
     "int": _is_not_zero("bigint"),
     "float": _is_not_zero("double"),
     "decimal": _is_not_zero("decimal(38,18)"),
-    "str": _is_not_empty("length"),
-    "bytes": _is_not_empty("length"),
-    "list": _is_not_empty("size"),
-    "tuple": _is_not_empty("size"),
-    "set": _is_not_empty("size"),
-    "frozenset": _is_not_empty("size"),
-    "dict": _is_not_empty("size"),
-    "date": lambda value: TRUE,
-    "datetime": lambda value: TRUE,
-    "uuid": lambda value: TRUE,
+    **dict.fromkeys(("str", "bytes"), _is_not_empty("length")),
+    **dict.fromkeys(("list", "tuple", "set", "frozenset", "dict"), _is_not_empty("size")),
+    **dict.fromkeys(("date", "datetime", "uuid"), lambda value: TRUE),
     "enum": _member_truth,
-    "object": _object_truth,
-    "event": _object_truth,
+    **dict.fromkeys(("object", "event"), _object_truth),
 }
 
 
