@@ -16,7 +16,7 @@ from spark_events import Colour, Level, Line, Order, Word, row_of
 import polycast as pc
 from polycast.contexts.resolve.inheritance import settle
 from polycast.contexts.run.translator import Translator
-from polycast.filters.backends.spark.kinds import ColumnKind, attribute_kind
+from polycast.filters.backends.spark.values import ColumnKind, attribute_kind
 from polycast.pipeline.event_rows import EventRows, Misfit
 from polycast.pipeline.table_schema import fields_of
 from polycast.typesystem import Registry, describe

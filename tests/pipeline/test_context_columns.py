@@ -32,7 +32,7 @@ from spark_events import table as table_of
 import polycast as pc
 from polycast.errors import BadContextError, BadOptionError, ContextRefusedError, NoSparkFormError
 from polycast.filters.backends.spark import struct_of
-from polycast.filters.backends.spark.kinds import ColumnKind
+from polycast.filters.backends.spark.values import ColumnKind
 from polycast.pipeline import table
 from polycast.pipeline.mapping_columns import translated
 

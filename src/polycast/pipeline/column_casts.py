@@ -16,14 +16,6 @@ from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.arithmetic import arithmetic
 from polycast.filters.backends.spark.columns import value_of
 from polycast.filters.backends.spark.comparisons import EXACT
-from polycast.filters.backends.spark.kinds import (
-    HIGH,
-    LOW,
-    ColumnKind,
-    NoColumnError,
-    attribute_kind,
-    members,
-)
 from polycast.filters.backends.spark.methods import call_function
 from polycast.filters.backends.spark.sql import (
     FALSE,
@@ -36,7 +28,20 @@ from polycast.filters.backends.spark.sql import (
     negated,
     operate,
 )
-from polycast.filters.backends.spark.values import ABSENT, WIDE, Value, as_int, constant, truth
+from polycast.filters.backends.spark.values import (
+    ABSENT,
+    HIGH,
+    LOW,
+    WIDE,
+    ColumnKind,
+    NoColumnError,
+    Value,
+    as_int,
+    attribute_kind,
+    constant,
+    members,
+    truth,
+)
 from polycast.filters.tree import nodes
 from polycast.typesystem.attributes import declared_defaults
 
@@ -144,9 +149,7 @@ def each_of(value: Value, wanted: ColumnKind, make: Callable[[Value], Value]) ->
     made = make(Value(kind, element))
     term = value.term
     if made.term is not element:
-        term = sql.transform(
-            value.term, element, made.term, values=value.kind.name == "dict"
-        )
+        term = sql.transform(value.term, element, made.term, values=value.kind.name == "dict")
         if value.kind.name in ("set", "frozenset"):
             term = _distinct(term, wanted)
     if made.ok is TRUE:

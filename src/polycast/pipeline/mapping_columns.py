@@ -29,10 +29,15 @@ from polycast.errors import (
 from polycast.filters.backends.spark import sql as terms
 from polycast.filters.backends.spark import struct_of
 from polycast.filters.backends.spark.columns import DEEPEST, LARGEST
-from polycast.filters.backends.spark.kinds import ColumnKind, NoColumnError, attribute_kind
-from polycast.filters.backends.spark.kinds import kind_of as hint_kind
 from polycast.filters.backends.spark.sql import NULL, both
-from polycast.filters.backends.spark.values import ABSENT, Value
+from polycast.filters.backends.spark.values import (
+    ABSENT,
+    ColumnKind,
+    NoColumnError,
+    Value,
+    attribute_kind,
+)
+from polycast.filters.backends.spark.values import kind_of as hint_kind
 from polycast.pipeline.column_casts import (
     applied,
     data,

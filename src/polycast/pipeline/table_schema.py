@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from polycast.errors import NoSparkTypeError
 from polycast.filters.backends.spark import spark_type
-from polycast.filters.backends.spark.kinds import CLASSES, NoColumnError
+from polycast.filters.backends.spark.values import CLASSES, NoColumnError
 from polycast.typesystem import wire_name
 
 if TYPE_CHECKING:

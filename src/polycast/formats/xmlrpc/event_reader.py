@@ -20,8 +20,7 @@ import msgspec
 from polycast.errors import BadOptionError, NotDecodableError
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.events.wire_forms import Malformed, UnencodableError
-from polycast.formats.xmlrpc.event_writer import OPAQUE
-from polycast.formats.xmlrpc.value_forms import FILTERABLE, is_level_3
+from polycast.formats.xmlrpc.value_forms import FILTERABLE, OPAQUE, is_level_3
 from polycast.formats.xmlrpc.xml_parser import WHAT, parse_xml
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.type_expressions import is_plain

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotDecodableError
-from polycast.formats.xmlrpc.event_writer import DEEPEST
-from polycast.formats.xmlrpc.value_forms import DATE
+from polycast.formats.xmlrpc.value_forms import DATE, DEEPEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

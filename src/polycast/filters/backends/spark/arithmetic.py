@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 
 from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.comparisons import EXACT, SIMPLE, ordered
-from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, NoColumnError
 from polycast.filters.backends.spark.sql import TRUE, Term, both, case, negated, operate
 from polycast.filters.backends.spark.values import (
     ABSENT,
+    HIGH,
+    LOW,
     WIDEST,
+    ColumnKind,
+    NoColumnError,
     Value,
     as_int,
     constant,

@@ -12,15 +12,6 @@ from polycast.filters.backends import interpreter
 from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.arithmetic import arithmetic, signed
 from polycast.filters.backends.spark.comparisons import SIMPLE, among, compare
-from polycast.filters.backends.spark.kinds import (
-    CLASSES,
-    ColumnKind,
-    NoColumnError,
-    attribute_kind,
-    members,
-    no_form,
-    subclasses,
-)
 from polycast.filters.backends.spark.methods import (
     METHODS,
     call_function,
@@ -30,7 +21,21 @@ from polycast.filters.backends.spark.methods import (
     quantified,
 )
 from polycast.filters.backends.spark.sql import FALSE, TRUE, Term, both, either, negated
-from polycast.filters.backends.spark.values import Value, constant, failing, pick, present, truth
+from polycast.filters.backends.spark.values import (
+    CLASSES,
+    ColumnKind,
+    NoColumnError,
+    Value,
+    attribute_kind,
+    constant,
+    failing,
+    members,
+    no_form,
+    pick,
+    present,
+    subclasses,
+    truth,
+)
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:

@@ -7,14 +7,18 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends.spark import sql
-from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, NoColumnError, members
 from polycast.filters.backends.spark.sql import FALSE, TRUE, Term, both, either, negated, operate
 from polycast.filters.backends.spark.values import (
     ABSENT,
+    HIGH,
+    LOW,
+    ColumnKind,
+    NoColumnError,
     Value,
     as_int,
     constant,
     failing,
+    members,
     present,
     whole,
 )

@@ -16,7 +16,6 @@ from unicodedata import category
 from polycast.filters.backends.spark import sql
 from polycast.filters.backends.spark.arithmetic import absolute, extreme
 from polycast.filters.backends.spark.comparisons import SIMPLE
-from polycast.filters.backends.spark.kinds import HIGH, LOW, ColumnKind, NoColumnError
 from polycast.filters.backends.spark.sql import (
     FALSE,
     TRUE,
@@ -27,7 +26,18 @@ from polycast.filters.backends.spark.sql import (
     negated,
     operate,
 )
-from polycast.filters.backends.spark.values import Value, as_int, constant, failing, present, truth
+from polycast.filters.backends.spark.values import (
+    HIGH,
+    LOW,
+    ColumnKind,
+    NoColumnError,
+    Value,
+    as_int,
+    constant,
+    failing,
+    present,
+    truth,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

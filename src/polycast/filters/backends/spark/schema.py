@@ -49,7 +49,12 @@ from pyspark.sql.types import (
 )
 
 from polycast.errors import NoSparkTypeError
-from polycast.filters.backends.spark.kinds import ColumnKind, NoColumnError, attribute_kind, kind_of
+from polycast.filters.backends.spark.values import (
+    ColumnKind,
+    NoColumnError,
+    attribute_kind,
+    kind_of,
+)
 from polycast.typesystem.attributes import declared_defaults
 
 if TYPE_CHECKING:
