@@ -15,7 +15,7 @@ from measure import Effort, Run, Samples, apart, cpu_time, duration, figures, ra
 from tables import Table
 
 import polycast as pc
-from polycast.matching.topics import TopicPattern
+from polycast.matching.selectors import TopicPattern
 from polycast.typesystem import conforms
 
 CHECKS = (1, 2, 5, 10, 20, 50, 100)

@@ -78,7 +78,7 @@ FINDERS = {
 READERS = {
     "polycast/registered_names.py": "the one place where names become things",
     "polycast/delivery/delivery.py": "how the module of a user's connection has marks",
-    "polycast/typesystem/type_hints.py": "what an annotation of a class of this process means",
+    "polycast/typesystem/type_expressions.py": "what an annotation of a class of ours means",
 }
 STARTERS = {
     "polycast/cli/pager.py": "the pager of whoever runs a command, with a list of arguments",

@@ -13,7 +13,7 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.describe import supertypes_of
 from polycast.typesystem.standard_types import is_standard
-from polycast.typesystem.type_hints import hints_of
+from polycast.typesystem.type_expressions import hints_of
 
 NONE = type(None)
 CONTAINERS = (list, tuple, dict, set, frozenset)

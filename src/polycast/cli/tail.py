@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from polycast.cli.command_line import add_command, whole
 from polycast.cli.event_lines import Payloads, line_of
 from polycast.cli.operands import WriteSignal, bound_of, filter_of, meant_by, place_of
-from polycast.matching.topics import TopicPattern
+from polycast.matching.selectors import TopicPattern
 from polycast.stores.log_bounds import start_of
 
 if TYPE_CHECKING:

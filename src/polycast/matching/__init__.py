@@ -8,8 +8,16 @@ from polycast.matching.interest import (
     wanted_from_afar,
 )
 from polycast.matching.matcher import Matcher
-from polycast.matching.selectors import Selector, Selectors, all_of, selector_for, structured, topic
-from polycast.matching.topics import TopicPattern, check_topic
+from polycast.matching.selectors import (
+    Selector,
+    Selectors,
+    TopicPattern,
+    all_of,
+    check_topic,
+    selector_for,
+    structured,
+    topic,
+)
 
 __all__ = [
     "Definition",

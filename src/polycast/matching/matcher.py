@@ -14,8 +14,7 @@ from polycast.matching.index import ArrowRows, Index, Matches
 from polycast.matching.native.arrow_columns import ALONE, Sharing
 from polycast.matching.native.availability import chosen, engine
 from polycast.matching.native.native_index import NativeIndex
-from polycast.matching.selectors import Selector, Selectors, selector_for
-from polycast.matching.topics import check_topic
+from polycast.matching.selectors import Selector, Selectors, check_topic, selector_for
 from polycast.runtime import shared_lock
 
 if TYPE_CHECKING:

@@ -3,13 +3,11 @@
 from polycast.typesystem.class_kinds import is_interface
 from polycast.typesystem.conformance import (
     ancestors,
-    described_conforms,
-    described_conforms_exactly,
-)
-from polycast.typesystem.conformance_cache import (
     conforming,
     conforms,
     conforms_exactly,
+    described_conforms,
+    described_conforms_exactly,
     directly_conforming,
     interface_of,
 )

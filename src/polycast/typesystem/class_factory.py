@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.errors import MethodNotHereError, NotDecodableError
+from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.wire_names import DESCRIPTION
 
@@ -176,8 +177,6 @@ def _ordinary(
 
 
 def _declared(base: type) -> set[str]:
-    from polycast.typesystem.attributes import declared_defaults
-
     return set(declared_defaults(base)) if kind_of(base) != "class" else set()
 
 

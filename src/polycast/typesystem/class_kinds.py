@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from polycast.typesystem.standard_types import is_machinery, is_standard
-from polycast.typesystem.type_expressions import is_class_variable
-from polycast.typesystem.type_hints import own_hints
+from polycast.typesystem.type_expressions import is_class_variable, own_hints
 
 
 def kind_of(cls: type) -> str:

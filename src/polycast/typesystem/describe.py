@@ -8,13 +8,16 @@ from typing import Any
 
 import msgspec
 
-from polycast.typesystem.attributes import attributes_of, declared_defaults
+from polycast.typesystem.attributes import (
+    attributes_of,
+    declared_defaults,
+    member_hints,
+    members_of,
+)
 from polycast.typesystem.class_kinds import is_interface, kind_of
 from polycast.typesystem.descriptions import ConstantDescription, Description
-from polycast.typesystem.members import member_hints, members_of
 from polycast.typesystem.standard_types import is_machinery, is_standard
-from polycast.typesystem.type_expressions import classes_in, is_plain
-from polycast.typesystem.type_hints import hints_of
+from polycast.typesystem.type_expressions import classes_in, hints_of, is_plain
 from polycast.typesystem.wire_names import DESCRIPTION, wire_aliases, wire_name, wire_version
 
 _descriptions: weakref.WeakKeyDictionary[type, Description] = weakref.WeakKeyDictionary()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from polycast.errors import AccessDeniedError, BadGrantError, BadTopicError
-from polycast.matching.topics import TopicPattern
+from polycast.matching.selectors import TopicPattern
 
 _JOINT = " @ "
 _REMEMBERED = 8_192  # decisions per right; the least recently used are dropped

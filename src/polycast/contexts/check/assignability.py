@@ -23,8 +23,7 @@ from polycast.errors.failures import check_has_run
 from polycast.typesystem import conforms
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import is_protocol
-from polycast.typesystem.type_expressions import unwrapped
-from polycast.typesystem.type_hints import hints_of
+from polycast.typesystem.type_expressions import hints_of, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -12,7 +12,7 @@ from polycast.contexts.resolve.inheritance import SettledContext, are_unrelated,
 from polycast.contexts.resolve.resolution import ResolvedRule, Resolver, TooManyPaths
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_standard
-from polycast.typesystem.type_hints import unresolved
+from polycast.typesystem.type_expressions import unresolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,8 +26,7 @@ from polycast.typesystem.standard_types import (
     is_standard,
     is_standard_library,
 )
-from polycast.typesystem.type_expressions import unwrapped
-from polycast.typesystem.type_hints import hints_of
+from polycast.typesystem.type_expressions import hints_of, unwrapped
 
 CONTAINERS: dict[object, type] = {  # the class that an annotation names, and the kind that it is
     list: list,

@@ -21,7 +21,7 @@ from polycast.typesystem import is_interface
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_machinery, is_standard
-from polycast.typesystem.type_hints import annotated_names, hints_of, returned_hint
+from polycast.typesystem.type_expressions import annotated_names, hints_of, returned_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

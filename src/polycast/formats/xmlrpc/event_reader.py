@@ -23,8 +23,7 @@ from polycast.events.wire_forms import Malformed, UnencodableError
 from polycast.formats.xmlrpc.value_forms import FILTERABLE, OPAQUE, is_level_3
 from polycast.formats.xmlrpc.xml_parser import WHAT, parse_xml
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.type_expressions import is_plain
-from polycast.typesystem.type_hints import hints_of
+from polycast.typesystem.type_expressions import hints_of, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ from polycast.languages.etcl import values
 from polycast.languages.etcl.components import EtclPath, EtclStep, path_of, slot_of_path
 from polycast.languages.etcl.structures import AT_EVENT, UNTYPED, fields_of
 from polycast.languages.etcl.values import BOOLEANS, CHARACTERS, LABELS, constant_of, fits
-from polycast.typesystem.type_hints import hints_of
+from polycast.typesystem.type_expressions import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -16,14 +16,14 @@ from polycast.filters.normal_form.ordered_domains import ABSENT
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
 from polycast.matching.index.index_codegen import read_term
-from polycast.matching.index.thresholds import (
+from polycast.matching.index.lane_table import (
     Ordered,
     order_floats,
     order_integers,
     order_values,
 )
 from polycast.typesystem.attributes import declared_defaults
-from polycast.typesystem.type_hints import hints_of
+from polycast.typesystem.type_expressions import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,7 @@ from polycast.matching.index.index_codegen import (
     running_function,
     term_function,
 )
-from polycast.matching.index.lanes import Bucket, TermColumns
-from polycast.matching.index.selectivity import Estimate
+from polycast.matching.index.lanes import Bucket, Estimate, TermColumns
 
 if TYPE_CHECKING:
     import threading

@@ -1,7 +1,7 @@
 """Many filters at once in C, where the package was built with a compiler. Never needed.
 
-`kernel` loads it, `translation` brings conjunctions into the form it takes, `filters` is the index
-that has the same interface as that in pure Python, and `rows` hands columns of Arrow to it.
+`availability` loads it, `kernel_form` brings filters into the form it takes, `native_index` is the
+index that has the same interface as that in pure Python, and `arrow_columns` hands columns to it.
 """
 
 from polycast.matching.native.availability import available, engine, use

@@ -26,8 +26,7 @@ from polycast.filters.tree.canonical_text import render
 from polycast.typesystem import wire_name
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of as kind_of_class
-from polycast.typesystem.type_expressions import TypeExpression, classes_in, expression_of
-from polycast.typesystem.type_hints import hints_of
+from polycast.typesystem.type_expressions import TypeExpression, classes_in, expression_of, hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
