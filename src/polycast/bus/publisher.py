@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.routing import Dispatcher, MemoryPublisher, StorePublisher, Submission
-    from polycast.routing.store_publisher import Waiting
+    from polycast.routing.store_publisher import QueuedSubmission
     from polycast.stores import Receipt
 
 
@@ -153,9 +153,9 @@ class StoredPublishing(Publishing):
         try:
             return submission.receipts(await asyncio.wait_for(positions, within))[0]
         except (TimeoutError, StoreFailedError) as error:
-            raise submission.told(error, within) from None
+            raise submission.error_for(error, within) from None
 
-    async def _turn_of(self, waiting: Waiting) -> None:
+    async def _turn_of(self, waiting: QueuedSubmission) -> None:
         """Wait until the store has been given it, as long as it gets on with what it has."""
         queue = self._publisher.queue
         while not waiting.handed_over.done():

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     Maker = Callable[[], Any] | None
     There = tuple[Any, Maker, Maker]
-    """An event there, what makes it anew, and what gives an object to each taker."""
-    Wrong = list[tuple[Target, BaseException, There]]
+    """An event there, what makes it anew, and what gives an object to each recipient."""
     Ready = tuple[Any, Any, TranslationFailed | None] | None
     """An event, what it is there and what makes that anew, and why it does not get there."""
 
@@ -39,12 +38,12 @@ def shares_translation(targets: tuple[Target, ...]) -> bool:
     return all(direct) or not any(target.inline for target in targets)
 
 
-class Called(Exception):
-    """Some callbacks in another context raised."""
+class CallsFailed(Exception):
+    """Some callbacks in other contexts raised, or a translation did."""
 
-    def __init__(self, wrong: Wrong) -> None:
+    def __init__(self, reports: list[Callable[[Entry], None]]) -> None:
         super().__init__()
-        self.wrong = wrong
+        self.reports = reports  # what is still to be said, once there is an entry
 
 
 class ContextTarget:
@@ -71,7 +70,7 @@ class ContextTarget:
         self.inline = any(target.inline for target in targets)
         calls = [target.direct for target in targets]
         self._inner: list[Inner] = list(zip(targets, tests, calls, strict=True))
-        self._are_open = all_open(each.where for it in targets for each in it.interests())
+        self._are_open = all_open(wish.where for target in targets for wish in target.interests())
         self._put: deque[Target] = deque()
         self._ready: Ready = None
 
@@ -120,9 +119,9 @@ class ContextTarget:
             self._failed(entry, verdict.context, verdict.error)
             return
         there, hits = verdict
-        seen = self._seen(entry, there)
-        for target, each in hits:
-            target.put(seen, each)
+        entry_there = self._entry_there(entry, there)
+        for target, verdict_there in hits:
+            target.put(entry_there, verdict_there)
             self._put.append(target)
 
     def wake(self) -> None:
@@ -134,8 +133,8 @@ class ContextTarget:
                 return
             target.wake()
 
-    def _seen(self, entry: Entry, there: There) -> Entry:
-        event, again, own = there
+    def _entry_there(self, entry: Entry, form: There) -> Entry:
+        event, again, own = form
         return Entry(
             entry.position,
             event,
@@ -177,7 +176,7 @@ class ContextTarget:
             there, again = self._prepared(event)
         own = None if type(event) in self._fixed else copier(there)
         asked = self._asked(there, own)
-        wrong: Wrong = []
+        reports: list[Callable[[Entry], None]] = []
         interrupt: BaseException | None = None
         for target, test, call in self._inner:
             if self._is_gone(target):
@@ -193,21 +192,25 @@ class ContextTarget:
                 if (said := call(there if own is None else own())) is not None:
                     check_has_run("a callback in the publisher's thread", said)
             except FAILURES as error:
-                wrong.append((target, error, (there, again, own)))
+                form = (there, again, own)
+                reports.append(partial(self._report, target=target, form=form, error=error))
             except BaseException as error:  # for the publisher, when the others have the event
                 interrupt = error
         if interrupt is not None:
             raise interrupt
-        if wrong:
-            raise Called(wrong)
+        if reports:
+            raise CallsFailed(reports)
+
+    def _report(self, entry: Entry, *, target: Target, form: There, error: BaseException) -> None:
+        target.failed(self._entry_there(entry, form), error)
 
     def failed(self, entry: Entry, error: BaseException) -> None:
         """The translation raised, or some callbacks did."""
         if isinstance(error, TranslationFailed):
             self._failed(entry, error.context, error.error)
-        elif isinstance(error, Called):
-            for target, each, there in error.wrong:
-                target.failed(self._seen(entry, there), each)
+        elif isinstance(error, CallsFailed):
+            for report in error.reports:
+                report(entry)
 
     def unfit(self, error: BaseException) -> None:
         """No test of its own raises."""
@@ -231,14 +234,6 @@ class EarlyTranslation(ContextTarget):
         self._call = beyond.prepare  # type: ignore[method-assign]
 
 
-class Several(Exception):
-    """Something went wrong in some of several contexts."""
-
-    def __init__(self, wrong: list[tuple[ContextTarget, BaseException]]) -> None:
-        super().__init__()
-        self.wrong = wrong
-
-
 class ContextGroupTarget(ContextTarget):
     """Those of several contexts, behind one root form. They all have queues, or none has."""
 
@@ -250,59 +245,51 @@ class ContextGroupTarget(ContextTarget):
     ) -> None:
         self._out, self._contexts, self._failed = out, inner, failed
         self._see, self._again, self._ready = out, None, None
-        self.inline = any(each.inline for each in inner)
+        self.inline = any(context.inline for context in inner)
 
     def _test(self, event: Any) -> object:
         try:
             root = self._out(event)
         except TranslationFailed as error:
             return error
-        verdicts = [(each, each._test(root)) for each in self._contexts]
-        return [(each, verdict) for each, verdict in verdicts if verdict is not None] or None
+        verdicts = [(context, context._test(root)) for context in self._contexts]
+        return [pair for pair in verdicts if pair[1] is not None] or None
 
     def put(self, entry: Entry, verdict: Any) -> None:
         """Take an entry; called in log order, under the order lock."""
         if isinstance(verdict, TranslationFailed):
             self._failed(entry, verdict.context, verdict.error)
             return
-        for each, found in verdict:
-            each.put(entry, found)
+        for context, verdict_there in verdict:
+            context.put(entry, verdict_there)
 
     def wake(self) -> None:
         """Go on with what was put."""
-        for each in self._contexts:
-            each.wake()
+        for context in self._contexts:
+            context.wake()
 
     def prepare(self, event: Any) -> None:
         """The root form, and what that is in each context."""
         super().prepare(event)
         if self._ready is not None and self._ready[2] is None:
-            for each in self._contexts:
-                each.prepare(self._ready[1][0])
+            for context in self._contexts:
+                context.prepare(self._ready[1][0])
 
     def _call(self, event: Any) -> None:
         root, _ = self._prepared(event)
-        wrong: list[tuple[ContextTarget, BaseException]] = []
+        reports: list[Callable[[Entry], None]] = []
         interrupt: BaseException | None = None
-        for each in self._contexts:
+        for context in self._contexts:
             try:
-                each._call(root)
+                context._call(root)
             except FAILURES as error:
-                wrong.append((each, error))
+                reports.append(partial(context.failed, error=error))
             except BaseException as error:  # for the publisher, when the others have the event
                 interrupt = error
         if interrupt is not None:
             raise interrupt
-        if wrong:
-            raise Several(wrong)
-
-    def failed(self, entry: Entry, error: BaseException) -> None:
-        """The root form could not be made, or something went wrong in some contexts."""
-        if isinstance(error, Several):
-            for each, found in error.wrong:
-                each.failed(entry, found)
-        else:
-            super().failed(entry, error)
+        if reports:
+            raise CallsFailed(reports)
 
 
 def lazy_test(target: Target, topic: str | None) -> Callable[[Any], object] | None:

@@ -72,18 +72,23 @@ class VersionLog:
         last = begun[-1]
         return last if last.until is None or position < last.until else None
 
-    def lineage(self, name: str, position: int) -> Lineage:
-        """The numbers of a version and of those above it, in the order of `Context.lineage`."""
-        numbers: dict[str, int] = {}
-        waiting = [name]
-        for context in waiting:
+    def lineage(self, name: str, position: int) -> tuple[ContextVersion, ...]:
+        """A version and those above it, in the order of `Context.lineage`; none if it has gone."""
+        versions: dict[str, ContextVersion] = {}
+        pending = [name]
+        for context in pending:
             version = self.at(context, position)
             if version is None:
                 return ()
-            if context not in numbers:
-                numbers[context] = version.number
-                waiting += read_state(version.body).parents
-        return tuple(numbers.values())
+            if context not in versions:
+                versions[context] = version
+                pending += read_state(version.body).parents
+        return tuple(versions.values())
+
+
+def numbers_of(versions: Iterable[ContextVersion]) -> Lineage:
+    """What stands for a version and those above it."""
+    return tuple(version.number for version in versions)
 
 
 _log = log_of("polycast.contexts")
@@ -109,17 +114,19 @@ class ContextHistory:
     def __init__(
         self, registry: Registry, function: Callable[[str], Callable[..., object] | None]
     ) -> None:
-        self._registry, self._function = registry, function
-        self._log = VersionLog(())
-        self._known = _Known()
-        self._offered: dict[tuple[bytes, ...], FederationMember] = {}
-        self._own: dict[str, Callable[..., Any]] = {}
+        self._factory = ContextFactory(registry, function)
+        self._contexts = LoggedContexts(VersionLog(()), self._factory)
         self._declared: dict[str, bytes] = {}  # what contexts are by what this process says
         self._numbers: dict[tuple[str, bytes], int] = {}  # and the last versions that say the same
 
+    @property
+    def log(self) -> VersionLog:
+        """All versions that are known here."""
+        return self._contexts.log
+
     def knows(self, versions: Iterable[ContextVersion]) -> bool:
         """Whether there is no version that is new here."""
-        return all(version.number in self._log.by_number for version in versions)
+        return all(version.number in self.log.by_number for version in versions)
 
     def learn(self, versions: Iterable[ContextVersion], *, revision: int | None = None) -> None:
         """Have all versions that a store has, by number, unless they were read before others.
@@ -132,106 +139,59 @@ class ContextHistory:
             if self._declared.get(version.name) == version.body:
                 key = (version.name, version.body)
                 self._numbers[key] = max(version.number, self._numbers.get(key, 0))
-        if not self._log.is_after(log):
-            self._log, self._known = log, _Known(made=self._known.made)
+        if not self.log.is_after(log):
+            self._contexts = LoggedContexts(log, self._factory, self._contexts.made)
 
     def offer(self, federation: Federation) -> None:
         """Use what is declared here for the versions that are the same, and its functions."""
-        bodies: dict[int, bytes] = {}
-
-        def bodies_of(context: Context) -> tuple[bytes, ...]:
-            for above in context.lineage():
-                if id(above) not in bodies:
-                    bodies[id(above)] = self._declared[above.name] = state_of(above)
-                    self._own.update(functions_of(above))
-            return tuple(bodies[id(above)] for above in context.lineage())
-
-        for member in federation.members.values():
-            self._offered[bodies_of(member.context)] = member
-        for member in federation.members.values():  # not what a stale one still has above it
-            self._declared[member.name] = bodies[id(member.context)]
-        self._known = _Known()
+        self._declared |= self._factory.offer(federation)
+        self._contexts = LoggedContexts(self.log, self._factory)
 
     def kept(self, name: str, position: int) -> KnownContext | None:
         """A context at a position; None if there is none."""
-        return self._kept_in(self._known, self._log, name, position)
-
-    def _kept_in(
-        self, known: _Known, log: VersionLog, name: str, position: int
-    ) -> KnownContext | None:
-        key = (log, name, log.turn(position))
-        if key not in known.kept:
-            known.kept[key] = self._find(known, log, name, position)
-        return known.kept[key]
-
-    def _find(
-        self, known: _Known, log: VersionLog, name: str, position: int
-    ) -> KnownContext | None:
-        try:
-            lineage = log.lineage(name, position)
-            if not lineage:
-                return None
-            if lineage not in known.made:
-                known.made[lineage] = self._make(known, log, name, position)
-        except PolycastError as error:  # of a newer version, perhaps, or nobody has described it
-            _log.warning("context %r at position %d is not known here: %s", name, position, error)
-            known.unknown[log, name, log.turn(position)] = error
-            return None
-        return known.made[lineage]
+        return self._contexts.kept(name, position)
 
     def why_unknown(self, name: str, position: int) -> PolycastError | None:
         """Why nobody here can say what a context is at a position, if others have changed it."""
-        known, log = self._known, self._log
-        if self._kept_in(known, log, name, position) is not None:
+        contexts = self._contexts
+        if contexts.kept(name, position) is not None or not self.is_superseded(name, position):
             return None
-        if not self.is_superseded(name, position):
-            return None
-        return known.unknown.get((log, name, log.turn(position)))
-
-    def names(self) -> list[str]:
-        """The contexts that there are or were."""
-        return self._log.names()
+        return contexts.unknown.get((name, contexts.log.turn(position)))
 
     def states(self, name: str, position: int) -> list[ContextState]:
         """A context at a position, and those above it, as data."""
-        log = self._log
-        return [read_state(log.by_number[n].body) for n in log.lineage(name, position)]
+        return [read_state(version.body) for version in self.log.lineage(name, position)]
 
     def every(self, name: str) -> list[KnownContext]:
         """All that a context was, each between two turns."""
-        several = [self.kept(name, position) for position in (0, *self._log.turns)]
+        several = [self.kept(name, position) for position in (0, *self.log.turns)]
         return [kept for kept in several if kept is not None]
-
-    def turn(self, position: int) -> int:
-        """Between which turns a position is: there, nothing changes."""
-        return self._log.turn(position)
 
     def is_there(self, name: str, position: int) -> bool:
         """Whether there is a context at a position, be it known here what it is or not."""
-        return self._log.at(name, position) is not None
+        return self.log.at(name, position) is not None
 
     def has_ended(self, name: str, position: int) -> bool:
         """Whether a context was there, and is not any more at a position."""
-        return self._log.at(name, position) is None and self._was_there(name)
+        return self.log.at(name, position) is None and self._was_there(name)
 
     def is_gone(self, name: str) -> bool:
         """Whether a context was there, and is not any more from now on."""
-        versions = self._log.of(name)
+        versions = self.log.of(name)
         return versions[-1].until is not None if versions else self._was_there(name)
 
     def _was_there(self, name: str) -> bool:
         """Whether the store had a context, though perhaps not when anything was published."""
         declared = self._declared.get(name)
-        return bool(self._log.of(name)) or (name, declared) in self._numbers
+        return bool(self.log.of(name)) or (name, declared) in self._numbers
 
     def is_superseded(self, name: str, position: int) -> bool:
         """Whether others have replaced what this process declares, before a position."""
-        log = self._log
         try:
-            lineage = log.lineage(name, position)
+            lineage = self.log.lineage(name, position)
         except BadContextError:  # what cannot be read here is not what this process declares
             return True
-        return any(self._is_later(log.by_number[number]) for number in lineage)
+        return any(map(self._is_later, lineage))
 
     def _is_later(self, version: ContextVersion) -> bool:
         declared = self._declared.get(version.name)
@@ -239,22 +199,55 @@ class ContextHistory:
             return False
         return version.number > self._numbers.get((version.name, declared), version.number)
 
-    # -- what they are here ------------------------------------------------------------------------
+
+class LoggedContexts:
+    """The contexts of a log of versions, made when they are first asked for."""
+
+    def __init__(
+        self,
+        log: VersionLog,
+        factory: ContextFactory,
+        made: dict[Lineage, KnownContext | None] | None = None,
+    ) -> None:
+        self.log, self._factory = log, factory
+        self.made: dict[Lineage, KnownContext | None] = {} if made is None else made
+        self._contexts: dict[Lineage, Context] = {}
+        self._kept: dict[tuple[str, int], KnownContext | None] = {}  # by name and turn
+        self.unknown: dict[tuple[str, int], PolycastError] = {}
+
+    def kept(self, name: str, position: int) -> KnownContext | None:
+        """A context at a position; None if there is none."""
+        key = (name, self.log.turn(position))
+        if key not in self._kept:
+            try:
+                self._kept[key] = self._of_lineage(name, position)
+            except PolycastError as error:  # of a newer version, or nobody has described it
+                text = "context %r at position %d is not known here: %s"
+                _log.warning(text, name, position, error)
+                self.unknown[key], self._kept[key] = error, None
+        return self._kept[key]
+
+    def _of_lineage(self, name: str, position: int) -> KnownContext | None:
+        versions = self.log.lineage(name, position)
+        if not versions:
+            return None
+        lineage = numbers_of(versions)
+        if lineage not in self.made:
+            self.made[lineage] = self._make(name, position, versions)
+        return self.made[lineage]
 
     def _make(
-        self, known: _Known, log: VersionLog, name: str, position: int
+        self, name: str, position: int, versions: tuple[ContextVersion, ...]
     ) -> KnownContext | None:
-        lineage = log.lineage(name, position)
-        bodies = tuple(log.by_number[number].body for number in lineage)
-        offered = self._offered.get(bodies)
+        states = [read_state(version.body) for version in versions]
+        offered = self._factory.offered(versions)
         if offered is not None:
-            return KnownContext(offered, is_whole=True, is_pure=_is_pure(map(read_state, bodies)))
-        states = [read_state(body) for body in bodies]
+            return KnownContext(offered, is_whole=True, is_pure=_is_pure(states))
         missing: set[str] = set()
-        context = self._context(known, log, name, position, missing)
+        context = self._context(name, position, missing)
         errors = () if missing else context.check().errors
         if errors:
-            return self._before(known, log, name, position, errors)
+            return self._before(name, position, versions, errors)
         context.freeze()
         member = FederationMember(context, _report)
         # A class that was made does not say what its attributes hold.
@@ -262,35 +255,73 @@ class ContextHistory:
         return KnownContext(member, is_whole=whole, is_pure=_is_pure(states))
 
     def _before(
-        self, known: _Known, log: VersionLog, name: str, position: int, errors: Sequence[Finding]
+        self,
+        name: str,
+        position: int,
+        versions: tuple[ContextVersion, ...],
+        errors: Sequence[Finding],
     ) -> KnownContext | None:
         """A parent has changed so that this context does not go with it: it stays what it was."""
-        own, *above = (log.by_number[number] for number in log.lineage(name, position))
+        own, *above = versions
         last = max((version.start for version in above), default=0)
         if last <= own.start:
             accepted = f"one that passes the check here: {'; '.join(map(str, errors))}"
             raise BadContextError("a version of a context", name, accepted=accepted)
         _log.warning("context %r is stale from position %d on", name, position)
-        return self._kept_in(known, log, name, last - 1)
+        return self.kept(name, last - 1)
 
-    def _context(
-        self, known: _Known, log: VersionLog, name: str, position: int, missing: set[str]
-    ) -> Context:
-        lineage, version = log.lineage(name, position), log.at(name, position)
-        if lineage in known.contexts:
-            return known.contexts[lineage]
-        if version is None:
+    def _context(self, name: str, position: int, missing: set[str]) -> Context:
+        versions = self.log.lineage(name, position)
+        lineage = numbers_of(versions)
+        if lineage in self._contexts:
+            return self._contexts[lineage]
+        if not versions:
             raise BadContextError("a context", name, accepted="one that the store has")
-        above = read_state(version.body).parents
-        context = context_from(
-            version.body,
+        above = read_state(versions[0].body).parents
+        parents = {parent: self._context(parent, position, missing) for parent in above}
+        context = self._factory.make(versions[0].body, parents, missing)
+        if not missing:
+            self._contexts[lineage] = context
+        return context
+
+
+class ContextFactory:
+    """Makes contexts of what a store says, with the classes and functions that are here."""
+
+    def __init__(
+        self, registry: Registry, function: Callable[[str], Callable[..., object] | None]
+    ) -> None:
+        self._registry, self._function = registry, function
+        self._offered: dict[tuple[bytes, ...], FederationMember] = {}
+        self._own: dict[str, Callable[..., Any]] = {}
+
+    def offer(self, federation: Federation) -> dict[str, bytes]:
+        """Use what is declared here for the versions that are the same; its states by name."""
+        bodies: dict[int, bytes] = {}
+        declared: dict[str, bytes] = {}
+        for member in federation.members.values():
+            for above in member.context.lineage():
+                if id(above) not in bodies:
+                    bodies[id(above)] = declared[above.name] = state_of(above)
+                    self._own.update(functions_of(above))
+            lineage = member.context.lineage()
+            self._offered[tuple(bodies[id(above)] for above in lineage)] = member
+        for member in federation.members.values():  # not what a stale one still has above it
+            declared[member.name] = bodies[id(member.context)]
+        return declared
+
+    def offered(self, versions: Iterable[ContextVersion]) -> FederationMember | None:
+        """What this process declares, if it is the same as a version and those above it."""
+        return self._offered.get(tuple(version.body for version in versions))
+
+    def make(self, body: bytes, parents: dict[str, Context], missing: set[str]) -> Context:
+        """The context of a version; the functions that are not here are noted as missing."""
+        return context_from(
+            body,
             class_named=self._class,
             function_named=lambda path: self._function_at(path, missing),
-            parents={up: self._context(known, log, up, position, missing) for up in above},
+            parents=parents,
         )
-        if not missing:
-            known.contexts[lineage] = context
-        return context
 
     def _class(self, name: str, version: int) -> type:
         try:
@@ -306,16 +337,6 @@ class ContextHistory:
             return function
         missing.add(path)
         return unchecked(_Absent(path))
-
-
-class _Known:
-    """What was made of versions so far; thrown away as a whole when that may be another."""
-
-    def __init__(self, made: dict[Lineage, KnownContext | None] | None = None) -> None:
-        self.made: dict[Lineage, KnownContext | None] = {} if made is None else made
-        self.contexts: dict[Lineage, Context] = {}
-        self.kept: dict[tuple[VersionLog, str, int], KnownContext | None] = {}
-        self.unknown: dict[tuple[VersionLog, str, int], PolycastError] = {}
 
 
 class _Absent:

@@ -93,7 +93,7 @@ class ContextView:
             return
         kept = self._history.kept(self.context, position)
         if kept is None:
-            accepted = ", ".join(self._history.names()) or "a pc.Context: the store has none"
+            accepted = ", ".join(self._history.log.names()) or "a pc.Context: the store has none"
             raise BadContextError("a context of the store", self.context, accepted=accepted)
         states = self._history.states(self.context, position)
         check_pure(self.context, states, impure)

@@ -6,10 +6,14 @@ import gc
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from polycast.errors import NotAvailableError
-from polycast.routing.inline_lock import BUSES, InlineLock, StarvationGuard, forget_other_threads
+from polycast.routing.inline_lock import (
+    DISPATCHERS,
+    InlineLock,
+    StarvationGuard,
+    forget_other_threads,
+)
 from polycast.routing.plan import Plan
 from polycast.routing.publish_codegen import RouteCache
 from polycast.runtime import SYSTEM, Home, Runtime, check_free, in_child
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from contextlib import ExitStack
     from threading import RLock
+    from weakref import WeakSet
 
     from polycast.config import Clock
     from polycast.routing.plan import Candidates, Target
@@ -92,8 +97,7 @@ class Dispatcher:
         """Told of an event that a function kept from getting to a context."""
         self.callback_publications = CallbackPublications(runtime.rlock())
         self.more_locks: list[Callable[[], list[Any]]] = []  # of what is changed with the plan
-        BUSES.add(self)
-        _dispatchers.add(self)
+        DISPATCHERS.add(self)
 
     def check_free(self, operation: str) -> None:
         """Refuse what has interrupted a change of the plan, or of the log, in this very thread."""
@@ -200,11 +204,8 @@ class Dispatcher:
             room.callback(target.release, count)
 
 
-_dispatchers: WeakSet[Dispatcher] = WeakSet()
-
-
 def _let_go(
-    phase: str, info: Mapping[str, int], dispatchers: WeakSet[Dispatcher] = _dispatchers
+    phase: str, info: Mapping[str, int], dispatchers: WeakSet[Dispatcher] = DISPATCHERS
 ) -> None:
     """Before a full collection: hold no class only because its events were published.
 
@@ -217,11 +218,9 @@ def _let_go(
 
 def _leave_all() -> None:
     forget_other_threads()
-    for dispatcher in list(_dispatchers):
+    for dispatcher in list(DISPATCHERS):
         dispatcher.leave()
 
 
 in_child(_leave_all)
-
-
 gc.callbacks.append(_let_go)

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from polycast.errors import WouldDeadlockError
@@ -23,29 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CellType, FrameType
 
-
-class Ownable(Protocol):
-    """A turn, as far as it matters who has it."""
-
-    mark: object  # what stands for it
-
-    def runs(self, frame: FrameType) -> bool:
-        """Whether a frame is of a call that has this turn."""
+    from polycast.routing.dispatcher import Dispatcher
 
 
-class Changeable(Protocol):
-    """A bus, as far as it matters who changes it."""
-
-    def locks(self) -> list[Any]:
-        """What is held for that."""
-
-
-BUSES: WeakSet[Changeable] = WeakSet()
-"""All of this process."""
+DISPATCHERS: WeakSet[Dispatcher] = WeakSet()
+"""Those of all buses of this process."""
 OWNERS: dict[object, int] = {}
 """The threads that took a turn on the slow side, by its mark."""
 _in_line: set[int] = set()  # the threads that wait for a turn
-_awaited: dict[int, Ownable] = {}  # for which turn a thread waits that has another
+_awaited: dict[int, InlineLock] = {}  # for which turn a thread waits that has another
 
 
 def frames_with_a_turn(frame: FrameType | None) -> Iterator[FrameType]:
@@ -57,7 +43,7 @@ def frames_with_a_turn(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 @contextmanager
-def waiting(turn: Ownable) -> Iterator[None]:
+def waiting(turn: InlineLock) -> Iterator[None]:
     """While a thread waits for a turn; refused if who has it waits for this very thread."""
     me = threading.get_ident()
     # It would wait behind what it has interrupted, or for who waits for that.
@@ -65,7 +51,8 @@ def waiting(turn: Ownable) -> Iterator[None]:
         raise interrupted("publishing")
     _in_line.add(me)
     try:
-        if _has_a_turn(me):  # nobody waits for a thread that has none
+        # Nobody waits for a thread that has no turn.
+        if me in list(OWNERS.values()) or any(frames_with_a_turn(sys._getframe(1))):
             _awaited[me] = turn  # before the look: of two that cross, the later sees the other
             if _leads_to(me, turn):
                 raise WouldDeadlockError(
@@ -82,16 +69,10 @@ def waiting(turn: Ownable) -> Iterator[None]:
 
 def _is_changing() -> bool:
     """Whether this thread is in the midst of changing a bus, or its log."""
-    return any(is_mine(lock) for bus in list(BUSES) for lock in bus.locks())
+    return any(is_mine(lock) for dispatcher in list(DISPATCHERS) for lock in dispatcher.locks())
 
 
-def _has_a_turn(me: int) -> bool:
-    if me in list(OWNERS.values()):
-        return True
-    return next(frames_with_a_turn(sys._getframe(1)), None) is not None
-
-
-def _leads_to(me: int, turn: Ownable | None) -> bool:
+def _leads_to(me: int, turn: InlineLock | None) -> bool:
     """Whether who has a turn waits for one whose owner waits, and so on, for a thread."""
     seen: set[int] = set()
     while turn is not None:
@@ -105,10 +86,10 @@ def _leads_to(me: int, turn: Ownable | None) -> bool:
     return False
 
 
-def _running(turn: Ownable) -> int | None:
+def _running(turn: InlineLock) -> int | None:
     """The thread in which a call runs that took a turn on the fast side."""
     for thread, frame in sys._current_frames().items():
-        if any(turn.runs(each) for each in frames_with_a_turn(frame)):
+        if any(map(turn.runs, frames_with_a_turn(frame))):
             return thread
     return None
 

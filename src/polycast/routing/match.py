@@ -241,7 +241,7 @@ class RecordMatcher:
         in it is broken, the filters decide all the same, and the subscriber finds out. If nobody
         has a filter, nothing is decoded.
         """
-        batch, change = MatchBatch(records), self._routes.contexts.turn
+        batch, change = MatchBatch(records), self._routes.contexts.log.turn
         kinds = [_kind(stored.record, change(stored.position)) for stored in records]
         groups: dict[Kind, list[int]] = {kind: [] for kind in kinds}
         if len(groups) == 1:

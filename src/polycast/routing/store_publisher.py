@@ -51,11 +51,11 @@ _OVERHEAD = 500  # bytes that an event takes besides its payload
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class QueuedSubmission:
     """Events that the store has not been given yet."""
 
     runs: list[Run]
-    astray: Sequence[Stray]
+    strays: Sequence[Stray]
     size: int
     since: float
     positions: Future[list[int]]
@@ -80,7 +80,7 @@ class SubmissionQueue:
     ) -> None:
         self._submit, self._within, self._runtime = submit, within, runtime
         self.limit, self.held = self.LIMIT, 0  # bytes that the store has and has not written
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[QueuedSubmission] = deque()
         self.lock = runtime.rlock()  # the store may be done before it returns
         self._is_handing_over = self._closed = False
         self._progress = self._runtime.monotonic()  # when the store was last done with something
@@ -90,13 +90,13 @@ class SubmissionQueue:
         return len(self._waiting)
 
     def put(
-        self, runs: list[Run], astray: Sequence[Stray], *, counted: bool
-    ) -> tuple[Future[list[int]], Waiting | None]:
+        self, runs: list[Run], strays: Sequence[Stray], *, counted: bool
+    ) -> tuple[Future[list[int]], QueuedSubmission | None]:
         """Submit events, now or when there is room; called in the order of their sequence."""
         if not counted and not self._waiting:
-            return self._submit(runs, astray), None
+            return self._submit(runs, strays), None
         size, new = _size_of(runs) if counted else 0, self._runtime.future
-        waiting = Waiting(runs, astray, size, self._runtime.monotonic(), new(), new())
+        waiting = QueuedSubmission(runs, strays, size, self._runtime.monotonic(), new(), new())
         with self.lock:
             if self._closed:
                 raise BusClosedError("publish")
@@ -118,17 +118,17 @@ class SubmissionQueue:
             if not self._waiting:
                 self._emptied.notify_all()
 
-    def _hand_over_next(self, waiting: Waiting) -> None:
+    def _hand_over_next(self, waiting: QueuedSubmission) -> None:
         self.held += waiting.size
         try:
-            positions = self._submit(waiting.runs, waiting.astray)
+            positions = self._submit(waiting.runs, waiting.strays)
         except Exception as error:  # the store is closed, or has failed
             positions = Future()
             positions.set_exception(error)
         waiting.handed_over.set_result(None)
         positions.add_done_callback(lambda done: self._release(waiting, done))
 
-    def _release(self, waiting: Waiting, done: Future[list[int]]) -> None:
+    def _release(self, waiting: QueuedSubmission, done: Future[list[int]]) -> None:
         with self.lock:
             self.held -= waiting.size
             self._progress = self._runtime.monotonic()
@@ -141,11 +141,11 @@ class SubmissionQueue:
 
     # -- waiting -----------------------------------------------------------------------------------
 
-    def patience(self, waiting: Waiting) -> float:
+    def patience(self, waiting: QueuedSubmission) -> float:
         """For how many seconds more to wait for room, unless the store gets on meanwhile."""
         return max(waiting.since, self._progress) + self._within - self._runtime.monotonic()
 
-    def await_turn(self, waiting: Waiting) -> None:
+    def await_turn(self, waiting: QueuedSubmission) -> None:
         """Wait until the store has been given this, as long as it gets on with what it has."""
         while not waiting.handed_over.done():
             left = self.patience(waiting)
@@ -154,7 +154,7 @@ class SubmissionQueue:
             with suppress(TimeoutError):
                 waiting.handed_over.result(max(left, 0.0))
 
-    def withdraw(self, waiting: Waiting) -> None:
+    def withdraw(self, waiting: QueuedSubmission) -> None:
         """Raise `PublishBufferFullError` for what has waited too long, unless it has just gone."""
         with self.lock:
             if waiting not in self._waiting:
@@ -188,19 +188,19 @@ class Submission(NamedTuple):
     publisher: Publisher
     runs: list[Run]
     positions: Future[list[int]]
-    waiting: Waiting | None = None
+    waiting: QueuedSubmission | None = None
     """What they wait as, if the store has not been given them yet."""
 
     def receipts(self, positions: list[int]) -> list[Receipt]:
         """What their publisher gets."""
-        identities = [each for run in self.runs for each in run.identities()]
-        return [
-            GivenReceipt(position, self.publisher, identity)
-            for position, identity in zip(positions, identities, strict=True)
-        ]
+        pairs = zip(positions, self._identities(), strict=True)
+        return [GivenReceipt(position, self.publisher, identity) for position, identity in pairs]
 
-    def told(self, error: BaseException, within: float) -> BaseException:
-        """What their publisher is told if something went wrong: it may be that nobody knows."""
+    def _identities(self) -> list[Identity]:
+        return [identity for run in self.runs for identity in run.identities()]
+
+    def error_for(self, error: BaseException, within: float) -> BaseException:
+        """The error that their publisher gets: it may be that nobody knows what became of them."""
         if isinstance(error, TimeoutError):
             return self._unknown(f"the store has not answered within {within:g} s")
         if isinstance(error, StoreFailedError) and error.unknown:
@@ -208,7 +208,7 @@ class Submission(NamedTuple):
         return error
 
     def _unknown(self, why: str) -> PublishUnknownError:
-        identities = tuple(each for run in self.runs for each in run.identities())
+        identities = tuple(self._identities())
         return PublishUnknownError(identities[0], why=why, identities=identities)
 
 
@@ -228,7 +228,11 @@ class StorePublisher:
         self._router, self._dispatcher, self._store = router, dispatcher, store
         self._registry, self.publisher = router.registry, dispatcher.publisher
         self.within = within  # how long a publisher waits before it does not know
-        self.queue = SubmissionQueue(self._submit_to_store, within, runtime=dispatcher.runtime)
+        self.queue = SubmissionQueue(
+            lambda runs, strays: store.submit(runs, astray=strays),
+            within,
+            runtime=dispatcher.runtime,
+        )
         self._given = 0  # the last sequence
         self._admitted: WeakSet[type] = WeakSet()
         self._in_line = dispatcher.runtime.rlock()  # who has it takes a sequence and submits
@@ -321,19 +325,19 @@ class StorePublisher:
             if cls not in self._admitted:  # asking takes longer than encoding an event
                 self._dispatcher.admit(cls)
                 self._admitted.add(cls)
-        astray: dict[int, TranslationFailed] = {}
+        failures: dict[int, TranslationFailed] = {}
         encoded: list[tuple[EncodedRun, Any]]
         if metadata.context is None:
             encoded = [(run, ()) for run in MSGPACK.encode_runs(events, registry=self._registry)]
         else:
-            encoded = self._rooted(events, metadata.context, astray)
+            encoded = self._rooted(events, metadata.context, failures)
         if self._described != self._registry.count:  # of what the events hold, too
             self._describe()
         headers = dict(metadata.headers) if metadata.headers else {}
         about = (metadata.topic, metadata.priority, metadata.expires, headers)
         strays = [
             Stray(number, letter_name(failure.context), reason_of(failure.error))
-            for number, failure in astray.items()
+            for number, failure in failures.items()
         ]
         with self._in_line:
             places = self._places(encoded, metadata.given)
@@ -346,42 +350,34 @@ class StorePublisher:
             self._dispatcher.callback_publications.begin(positions)
         return Submission(self.publisher, runs, positions, waiting)
 
-    def _submit_to_store(self, runs: list[Run], strays: Sequence[Stray]) -> Future[list[int]]:
-        return self._store.submit(runs, astray=strays)
-
     def _rooted(
-        self, events: list[Any], context: str, astray: dict[int, TranslationFailed]
+        self, events: list[Any], context: str, failures: dict[int, TranslationFailed]
     ) -> list[tuple[EncodedRun, Within]]:
         """Events of a context, with what they are in the root."""
-        found: list[tuple[EncodedRun, Within]] = []
+        ways = {cls: self._way_out(cls, context) for cls in set(map(type, events))}
         forms: list[Any] = []
-        ways: dict[type, Callable[[Any], Any]] = {}
         for number, event in enumerate(events):
-            way = ways.get(type(event))
-            if way is None:
-                way = ways[type(event)] = self._way_out(type(event), context)
             try:
-                forms.append(way(event))
+                forms.append(ways[type(event)](event))
             except TranslationFailed as error:
-                astray[number] = error
+                failures[number] = error
                 forms.append(None)
+        encoded: list[tuple[EncodedRun, Within]] = []
         pairs = zip(events, forms, strict=True)
-        for (_, form), some in groupby(pairs, lambda pair: (type(pair[0]), type(pair[1]))):
+        for (_, kind), group in groupby(pairs, lambda pair: (type(pair[0]), type(pair[1]))):
+            alike = list(group)
+            [run] = MSGPACK.encode_runs([event for event, _ in alike], registry=self._registry)
             root: Root | None = None
-            mine = list(some)
-            [run] = MSGPACK.encode_runs([event for event, _ in mine], registry=self._registry)
-            if form is type(None):
-                found.append((run, (context, root, None)))
-            elif form is Own:
+            payloads: list[bytes] | None = None
+            if kind is OwnRoot:
                 root = Root(run.name, run.version, run.hash, b"")
-                found.append((run, (context, root, None)))
-            else:
-                self._dispatcher.admit(form)
-                roots = [root for _, root in mine]
-                [those] = MSGPACK.encode_runs(roots, registry=self._registry)
-                root = Root(those.name, those.version, those.hash, b"")
-                found.append((run, (context, root, those.payloads)))
-        return found
+            elif kind is not type(None):
+                self._dispatcher.admit(kind)
+                roots = [form for _, form in alike]
+                [made] = MSGPACK.encode_runs(roots, registry=self._registry)
+                root, payloads = Root(made.name, made.version, made.hash, b""), made.payloads
+            encoded.append((run, (context, root, payloads)))
+        return encoded
 
     def _way_out(self, cls: type, context: str) -> Callable[[Any], Any]:
         """What makes root forms of events; `OWN` if that is itself, None if it cannot leave."""
@@ -405,7 +401,7 @@ class StorePublisher:
         form = self._way_out(type(event), record.context)(event)
         if form is None:
             return None
-        if isinstance(form, Own):
+        if isinstance(form, OwnRoot):
             return Root(record.name, record.version, record.hash, b"")
         self._dispatcher.admit(type(form))
         made = codec_for(record.codec).encode(form, registry=self._registry)
@@ -436,7 +432,7 @@ class StorePublisher:
         try:
             positions = submission.positions.result(self.within)
         except (TimeoutError, StoreFailedError) as error:
-            raise submission.told(error, self.within) from None
+            raise submission.error_for(error, self.within) from None
         return submission.receipts(positions)
 
     def _describe(self) -> None:
@@ -446,8 +442,8 @@ class StorePublisher:
         self._described = max(self._described, len(known))
 
 
-class Own:
+class OwnRoot:
     """In place of a root form: it is the event itself."""
 
 
-OWN = Own()
+OWN = OwnRoot()
