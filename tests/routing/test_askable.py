@@ -119,13 +119,13 @@ def test_while_filters_of_a_party_wait_it_may_want_all_and_others_are_asked() ->
     ):
         plan.routes.add(told.route(number, tree), owner=party)
     sale = stored(told.registry, Sale(6, 0))
-    assert plan.match([sale]).takers == [[1]]
+    assert plan.match([sale]).recipients == [[1]]
     told.bind(made("Other", "number", field=int))
     plan.routes.learn(told, later=True)  # type: ignore[arg-type]
     plan.routes.remove(4)
     for is_more in (True, False):
         found = plan.match([sale])
-        assert found.takers == [[1, 2]]
+        assert found.recipients == [[1, 2]]
         assert found.unsure == {1, 2}
         assert plan.routes.reconsider(1) is is_more
     assert not plan.match([sale]).unsure

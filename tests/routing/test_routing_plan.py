@@ -81,7 +81,7 @@ def planned(known: Any, routes: Iterable[StoredRoute] = ()) -> Plan:
 
 def taken(plan: Plan, records: list[Stored]) -> dict[int, list[int]]:
     found = plan.match(records)
-    return {at: sorted(who) for at, who in zip(found.positions, found.takers, strict=True)}
+    return {at: sorted(who) for at, who in zip(found.positions, found.recipients, strict=True)}
 
 
 # -- random classes, events and filters ------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_nothing_is_decoded_where_nobody_has_a_filter() -> None:
     plan = planned(known, [known.route(1, Order), known.route(2, object)])
     cut = msgspec.structs.replace(stored.record, payload=b"{")
     found = plan.match([stored, Stored(1, cut)])
-    assert [sorted(each) for each in found.takers] == [[1, 2], [1, 2]]
+    assert [sorted(each) for each in found.recipients] == [[1, 2], [1, 2]]
     assert found.decoded == 0
 
 
@@ -275,7 +275,7 @@ def test_a_filter_that_cannot_be_asked_at_all_makes_nobody_look() -> None:
     known, (stored,) = orders(Order(2, Price(2.0, "CHF"), ""))
     plan = planned(known, [known.route(1, Order, is_odd)])
     found = plan.match([stored])
-    assert (found.takers, found.decoded, plan.routes.unsure) == ([[1]], 0, {1})
+    assert (found.recipients, found.decoded, plan.routes.unsure) == ([[1]], 0, {1})
 
 
 def test_what_is_decoded_is_counted() -> None:
@@ -389,7 +389,7 @@ def test_a_party_over_its_budget_gets_all_and_the_others_what_they_want(
     assert budget.spent.keys() == {party for party, _ in routes}
     alone = plan.match(records, owner="a")
     mine = {number for number, (party, _) in enumerate(routes) if party == "a"}
-    assert {number for who in alone.takers for number in who} <= mine
+    assert {number for who in alone.recipients for number in who} <= mine
 
 
 def test_what_is_asked_of_a_filter_is_told_as_things_are_now() -> None:
@@ -428,7 +428,7 @@ def asked(event: Parcel, *texts: str, steps: float = 1_000_000.0) -> set[int]:
         route = StoredRoute(number, f"{number}", definition_of(interest).encoded(), 1)
         plan.routes.add(route, owner="shop")
     found = plan.match([known.stored(event)])
-    assert found.unsure == {number for who in found.takers for number in who}
+    assert found.unsure == {number for who in found.recipients for number in who}
     return found.unsure
 
 

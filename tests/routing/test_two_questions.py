@@ -156,7 +156,7 @@ def check_match(bus: Any, world: World, plan: Plan, define: Callable[[Interest],
         if define is wanted_from_afar and definition_of(interest).open
     }
     unsure = plan.routes.unsure | result.unsure | told_apart
-    taken = dict(zip(result.positions, map(set, result.takers), strict=True))
+    taken = dict(zip(result.positions, map(set, result.recipients), strict=True))
     for stored, each in zip(records, sent, strict=True):
         numbers, meant = taken.get(stored.position, set()), set(expected(interests, each))
         assert numbers - unsure == meant - unsure, each

@@ -16,7 +16,7 @@ from polycast.contexts.resolve.inheritance import settle
 from polycast.errors import BadContextError
 from polycast.errors.root import did_you_mean
 from polycast.registered_names import RegisteredNames, imported
-from polycast.routing.context_view import Comparing, Comparison, draft_of
+from polycast.routing.context_view import Comparison, ContextComparison, draft_of
 from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
@@ -120,7 +120,9 @@ def run_compare(given: Namespace, terminal: Terminal) -> int:
         if given.spark:
             comparison = _with_spark(given, low, high)
         else:
-            comparing = Comparing(store, sides, RegisteredNames(_modules(given)).get, given.samples)
+            comparing = ContextComparison(
+                store, sides, RegisteredNames(_modules(given)).get, given.samples
+            )
             for view in comparing.outlooks:
                 view.check(store.newest(), "per_batch")
             comparison = comparing.nothing()

@@ -17,9 +17,9 @@ from polycast.routing.explanation import (
     PIPELINE,
     asked_in_words,
     criteria_in_plan,
+    event_in_log,
     judged,
     meaning_of,
-    seen_in_log,
 )
 from polycast.routing.search import place_of as place_in_log
 from polycast.routing.translation import letter_name
@@ -158,7 +158,7 @@ class StoredExplanation:
         }
 
     def _wanted(self, stored: Stored) -> tuple[bool | None, list[str]]:
-        seen = seen_in_log(self._plan, self.definition.context, stored)
+        seen = event_in_log(self._plan, self.definition.context, stored)
         if isinstance(seen, str):
             return False, [seen]
         wish = criteria_in_plan(self.definition, self._plan.routes.entries.get(NUMBER))

@@ -14,7 +14,7 @@ from polycast.cli.formatting import Line, TextTable, ago, count, moment
 from polycast.cli.operands import StorePlace, bound_of, filter_of, place_of, time_at, type_of
 from polycast.cli.terminal import Terminal, UsageError
 from polycast.delivery.replay import MOST, Replayed, check_count, check_limit, replay_to, told
-from polycast.routing.search import Findings, History, Search, known_types, search_for
+from polycast.routing.search import History, Search, SearchResult, known_types, search_for
 from polycast.stores.log_bounds import end_of, start_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def run(given: Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _deliver(given: Namespace, asked: AskedReplay, findings: Findings, terminal: Terminal) -> None:
+def _deliver(
+    given: Namespace, asked: AskedReplay, findings: SearchResult, terminal: Terminal
+) -> None:
     """Let the subscription have them."""
     check_count(findings, to=given.to, limit=given.limit)
     going, went = findings.listed, 0
@@ -122,7 +124,7 @@ def asked_replay(given: Namespace, store: Store) -> AskedReplay:
 # -- searching -------------------------------------------------------------------------------------
 
 
-def findings_of(given: Namespace, asked: AskedReplay, terminal: Terminal) -> Findings:
+def findings_of(given: Namespace, asked: AskedReplay, terminal: Terminal) -> SearchResult:
     """Search the log."""
     if given.spark:
         path = asked.place.file("a search with Spark")
@@ -130,7 +132,7 @@ def findings_of(given: Namespace, asked: AskedReplay, terminal: Terminal) -> Fin
 
         with some_session() as spark:
             return find(spark, path, asked.search, asked.low, asked.high)
-    findings = Findings()
+    findings = SearchResult()
     for low in range(asked.low, asked.high, _STEP):
         later = asked.history.findings(low, min(low + _STEP, asked.high))
         findings.extend(later, asked.search.most)
@@ -163,7 +165,7 @@ def _payloads(store: Store) -> Payloads:
 
 
 def tell_findings(
-    given: Namespace, asked: AskedReplay, findings: Findings, store: Store, terminal: Terminal
+    given: Namespace, asked: AskedReplay, findings: SearchResult, store: Store, terminal: Terminal
 ) -> None:
     """Count and sample; nothing is changed."""
     payloads = _payloads(store)
@@ -197,7 +199,7 @@ def tell_findings(
     terminal.show(data, [*lines, "", "nothing was changed"])
 
 
-def _counted(findings: Findings, times: list[float | None], now: float) -> Iterator[Line]:
+def _counted(findings: SearchResult, times: list[float | None], now: float) -> Iterator[Line]:
     if not findings.events:
         yield "no event is meant"
         return

@@ -14,7 +14,7 @@ from polycast.stores import Flight
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from polycast.routing.search import Findings
+    from polycast.routing.search import SearchResult
     from polycast.stores import Store, Transaction
 
 MOST = 10_000  # events at a time: whoever is attached takes up all of them at once
@@ -55,7 +55,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it may leave some out, because only where it is attached its filter can be asked."""
 
 
-def told(found: Findings, *, to: str, count: int, is_sure: bool) -> Replayed:
+def told(found: SearchResult, *, to: str, count: int, is_sure: bool) -> Replayed:
     """What is told of what was found."""
     return Replayed(
         to=to,
@@ -79,7 +79,7 @@ def check_limit(limit: int | None) -> int:
     return limit
 
 
-def check_count(found: Findings, *, to: str, limit: int | None) -> None:
+def check_count(found: SearchResult, *, to: str, limit: int | None) -> None:
     """Refuse more than may go at a time, unless the first of them are asked for."""
     if limit is None and found.going > MOST:
         why = f"{found.going:,} events would go to {to!r} once more"

@@ -12,8 +12,8 @@ from polycast.delivery.replay import Replayed, check_count, check_limit, replay_
 from polycast.errors import BadOptionError, PipelineError, PolycastError
 from polycast.pipeline.code_distribution import CodeBundle, bundle_of, distribute
 from polycast.pipeline.spark_session import active_session, session
-from polycast.routing.context_view import Comparing, Comparison, DraftContext, draft_of
-from polycast.routing.search import Findings, History, Search, search_for
+from polycast.routing.context_view import Comparison, ContextComparison, DraftContext, draft_of
+from polycast.routing.search import History, Search, SearchResult, search_for
 from polycast.routing.status import file_of
 from polycast.stores import open_store
 from polycast.stores.log_bounds import end_of, start_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Look = Callable[[int, int], object]  # at the events between two positions
 
 LEAST, LARGEST = 2_000, 50_000  # positions that one task searches at a time
-_findings = msgspec.json.Decoder(Findings).decode
+_findings = msgspec.json.Decoder(SearchResult).decode
 _comparison = msgspec.json.Decoder(Comparison).decode
 _COLUMNS = "number bigint, found string, error string"
 
@@ -84,9 +84,9 @@ def find(
     high: int,
     *,
     bundle: CodeBundle | None = None,
-) -> Findings:
+) -> SearchResult:
     """Return what a search finds between two positions."""
-    look, findings = partial(_find, search=search.encoded()), Findings()
+    look, findings = partial(_find, search=search.encoded()), SearchResult()
     for part in _Workers(path, bundle or CodeBundle(), look).look(spark, low, high):
         findings.extend(_findings(part), search.most)
     return findings
@@ -134,8 +134,8 @@ def _comparing(
     *,
     sides: tuple[tuple[str | None, DraftContext], ...],
     samples: int,
-) -> Comparing:
-    return Comparing(store, sides, bundle.names().get, samples)
+) -> ContextComparison:
+    return ContextComparison(store, sides, bundle.names().get, samples)
 
 
 def _compare(store: ReadOnlyStore, bundle: CodeBundle, **options: Any) -> Look:

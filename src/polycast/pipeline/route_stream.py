@@ -149,9 +149,9 @@ class Worker:
         with self._store.view() as view:  # what attributes hold may be described later than events
             self._plan.routes.learn(view)
         found = self._plan.match(entries)
-        pairs = sum(map(len, found.takers))
+        pairs = sum(map(len, found.recipients))
         unsure = self._plan.routes.unsure | found.unsure
-        recipients = encode_recipients(low, found.positions, found.takers, unsure)
+        recipients = encode_recipients(low, found.positions, found.recipients, unsure)
         return RangeReport(
             low, high, len(entries), found.decoded, pairs, recipients, _failures(found), None
         )

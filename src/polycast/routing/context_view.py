@@ -211,7 +211,7 @@ class Comparison(msgspec.Struct):
         return "\n".join([*lines, *(f"  {each}" for each in self.samples)])
 
 
-class Comparing:
+class ContextComparison:
     """Compares what two contexts make of records."""
 
     def __init__(

@@ -153,7 +153,7 @@ def asked_in_words(asked: PushedFilter, definition: Definition, *, who: str = BR
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EventView:
     """An event as it is in the context of a subscription."""
 
     cls: type | None
@@ -184,17 +184,17 @@ class Criteria:
     """Whether classes may be registered with its types, of which descriptions tell nothing."""
 
 
-def seen_now(event: Any, context: str | None, translation: ContextTranslation) -> Seen | str:
+def event_now(event: Any, context: str | None, translation: ContextTranslation) -> EventView | str:
     """An event, of the root or the context itself, as the context sees it; or why it does not."""
     cls = type(event)
     name = wire_name(cls)
     if context is None:
-        return Seen(cls, name, lambda: event)
+        return EventView(cls, name, lambda: event)
     member = translation.member(context, None)
     if member is None or translation.is_gone(context):
         return f"it would be seen as in context {context!r}; {_GONE}"
     if translation.becomes(cls, None, context) is None:
-        return Seen(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))
+        return EventView(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))
     try:
         there = member.incoming.translate(event)  # which counts nothing
     except FAILURES as error:
@@ -204,10 +204,10 @@ def seen_now(event: Any, context: str | None, translation: ContextTranslation) -
         why = f"context {context!r} cannot see it: {said}"
         return f"{why}; it is kept as a dead letter"
     now = wire_name(type(there))
-    return Seen(type(there), now, lambda: there, (_becomes(context, name, now),))
+    return EventView(type(there), now, lambda: there, (_becomes(context, name, now),))
 
 
-def seen_in_log(plan: Plan, context: str | None, stored: Stored) -> Seen | str:
+def event_in_log(plan: Plan, context: str | None, stored: Stored) -> EventView | str:
     """An event of a log as a context saw it, as far as descriptions tell; or why it did not."""
     record, form = stored.record, plan.records.form(context, stored)
     if form is None:
@@ -225,7 +225,7 @@ def seen_in_log(plan: Plan, context: str | None, stored: Stored) -> Seen | str:
         return event if form.translate is None else form.translate(event)
 
     cls = None if form.cls is object else form.cls  # nobody has described it
-    return Seen(cls, name, read, tuple(how), form.sure)
+    return EventView(cls, name, read, tuple(how), form.sure)
 
 
 def _absent(plan: Plan, context: str | None, stored: Stored) -> str:
@@ -268,7 +268,7 @@ def _types_in_words(names: Iterable[str], *, every: bool, exact: bool) -> str:
     return ("exactly " if exact else "") + (" and " if every else " or ").join(names)
 
 
-def judged(wish: Criteria, seen: Seen, topic: str | None) -> tuple[Verdict, list[str]]:
+def judged(wish: Criteria, seen: EventView, topic: str | None) -> tuple[Verdict, list[str]]:
     """Each test that an event has to pass, and how it does."""
     passes, reason = _of_type(wish, seen)
     reasons = [*seen.how, reason]
@@ -283,7 +283,7 @@ def judged(wish: Criteria, seen: Seen, topic: str | None) -> tuple[Verdict, list
     return _both(passes, said), [*reasons, *verdicts]
 
 
-def _of_type(wish: Criteria, seen: Seen) -> tuple[Verdict, str]:
+def _of_type(wish: Criteria, seen: EventView) -> tuple[Verdict, str]:
     if wish.selector is None:
         return None, f"whether {seen.name} conforms to {wish.types}, only the subscriber can say"
     if seen.cls is None:
@@ -295,7 +295,7 @@ def _of_type(wish: Criteria, seen: Seen) -> tuple[Verdict, str]:
     return covers, f"{seen.name} {_does(covers)} conform to {wish.types}"
 
 
-def _of_filter(wish: Criteria, seen: Seen, topic: str | None) -> tuple[Verdict, list[str]]:
+def _of_filter(wish: Criteria, seen: EventView, topic: str | None) -> tuple[Verdict, list[str]]:
     """What the filter says, as far as it can be asked here."""
     if wish.where is None:
         return None, [f"`{wish.text}`: only the subscriber can ask it"]

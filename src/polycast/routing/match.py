@@ -159,7 +159,7 @@ class MatchResult:
     """The events that some route takes, in order, and the numbers of these routes."""
 
     positions: list[int] = field(default_factory=list)
-    takers: list[Sequence[int]] = field(default_factory=list)
+    recipients: list[Sequence[int]] = field(default_factory=list)
     failures: list[MatchFailure] = field(default_factory=list)
     decoded: int = 0
     """How many payloads were read."""
@@ -186,14 +186,14 @@ class MatchBatch:
 
     def __init__(self, records: Sequence[Stored]) -> None:
         self.records = records
-        self.takers: list[Sequence[int]] = [()] * len(records)
+        self.recipients: list[Sequence[int]] = [()] * len(records)
         self.result = MatchResult()
         self.decoded: dict[object, Decoded] = {}  # for all contexts that see the same form
 
     def add(self, place: int, numbers: Sequence[int]) -> None:
         """Note routes that take a record; those of other contexts may take it, too."""
-        some = self.takers[place]
-        self.takers[place] = sorted((*some, *numbers)) if some and numbers else some or numbers
+        some = self.recipients[place]
+        self.recipients[place] = sorted((*some, *numbers)) if some and numbers else some or numbers
 
     def size(self, place: int) -> int:
         """How many bytes of a record may be read."""
@@ -219,9 +219,9 @@ class MatchBatch:
 
     def finished(self) -> MatchResult:
         """The result, when all contexts have been asked."""
-        pairs = zip(self.records, self.takers, strict=True)
-        self.result.positions = [stored.position for stored, takers in pairs if takers]
-        self.result.takers = list(filter(None, self.takers))
+        pairs = zip(self.records, self.recipients, strict=True)
+        self.result.positions = [stored.position for stored, numbers in pairs if numbers]
+        self.result.recipients = list(filter(None, self.recipients))
         return self.result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import get_cache_token
 from collections import OrderedDict
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from types import CellType
 from typing import TYPE_CHECKING, Any
@@ -295,14 +296,10 @@ class RouteCompiler:
         wants = tuple(target.test_for(cls, topic) for target in direct)
         few = direct if len(direct) <= UNROLLED else ()
         written = [expression_of(target, number, cls, topic) for number, target in enumerate(few)]
-        shape = RouteShape(
+        shape = replace(
+            self._shape(cls, key, targets),
             queued=tuple(test is not None for test in tests),
-            direct=tuple(each for each, _ in written) if few else (None,) * len(direct),
-            logged=self._log is not None,
-            locked=any(target.inline for target in targets),
-            topic=topic is not None,
-            registrable=self._plan.targets.registrable(cls),
-            within=key.source is not None,
+            direct=tuple(text for text, _ in written) if few else (None,) * len(direct),
         )
         names = self._names(shape, key, direct)
         names.update(names_for(queued, tests))
@@ -310,6 +307,15 @@ class RouteCompiler:
         for _, values in written:
             names.update(values)
         return make_route(shape, self._lock.cells, names)
+
+    def _shape(self, cls: type, key: RouteKey, targets: tuple[Target, ...]) -> RouteShape:
+        return RouteShape(
+            logged=self._log is not None,
+            locked=any(target.inline for target in targets),
+            topic=key.topic is not None,
+            registrable=self._plan.targets.registrable(cls),
+            within=key.source is not None,
+        )
 
     def _context_targets(
         self, cls: type, key: RouteKey, others: list[Candidates]
@@ -366,16 +372,7 @@ class RouteCompiler:
         """A route that asks an index who wants an event, and only groups for themselves."""
         topic, direct = key.topic, tuple(target for target, _ in calls)
         groups = tuple(target for target in queued if not is_single(target))
-        shape = RouteShape(
-            queued=(),
-            direct=(),
-            logged=self._log is not None,
-            locked=any(target.inline for target in (*direct, *queued)),
-            topic=topic is not None,
-            registrable=self._plan.targets.registrable(cls),
-            indexed=True,
-            within=key.source is not None,
-        )
+        shape = replace(self._shape(cls, key, (*direct, *queued)), indexed=True)
         names = self._names(shape, key, direct)
         names["calls"] = tuple(call for _, call in calls)
         names["boxes"] = [(target, target.test_for(cls, topic)) for target in groups]

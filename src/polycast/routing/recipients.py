@@ -66,28 +66,28 @@ class Recipients:
 
     def by_route(self) -> dict[int, list[int]]:
         """The positions that each route takes, in order."""
-        found: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         for position, numbers in self:
             for number in numbers:
-                found.setdefault(number, []).append(position)
-        return found
+                positions.setdefault(number, []).append(position)
+        return positions
 
 
 def encode_recipients(
     low: int,
     positions: Sequence[int],
-    takers: Sequence[Sequence[int]],
+    recipients: Sequence[Sequence[int]],
     unsure: Iterable[int] = (),
 ) -> bytes:
     """The bytes of who takes the events at some positions, all of them at `low` or after."""
-    numbers = list(chain.from_iterable(takers))
+    numbers = list(chain.from_iterable(recipients))
     wide = max(numbers, default=0) > 0xFFFF
     return _encode(
         _Body(
             FORMAT,
             wide,
             _packed(_WIDE, [position - low for position in positions]),
-            _packed(_WIDE, list(map(len, takers))),
+            _packed(_WIDE, list(map(len, recipients))),
             _packed(_WIDE if wide else _NARROW, numbers),
             sorted(unsure),
         )
@@ -106,7 +106,7 @@ def decode_recipients(low: int, data: bytes) -> Recipients:
         if len(distances) != len(counts) or (ends[-1] if ends else 0) != len(numbers):
             raise ValueError("its parts do not fit together")
     except (msgspec.DecodeError, ValueError) as error:
-        raise NotDecodableError("the takers of a stretch", why=str(error)) from None
+        raise NotDecodableError("the recipients of a stretch", why=str(error)) from None
     return Recipients([low + each for each in distances], ends, numbers, frozenset(body.unsure))
 
 

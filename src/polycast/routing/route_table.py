@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.filters.tree.nodes import Node
     from polycast.matching.interest import SelectedType
-    from polycast.stores import StoredRoute, View
+    from polycast.stores import EventType, StoredRoute, View
     from polycast.typesystem import Description
 
 
@@ -76,8 +76,8 @@ class DescribedTypes:
             self._ambiguous = {}
         return unknown
 
-    def class_of(self, record: Record) -> type:
-        """The class of a record here; `object` if nobody has described it."""
+    def class_of(self, record: Record | EventType) -> type:
+        """The class of a record, or of a type, here; `object` if nobody has described it."""
         known = self._classes.get(record.hash)
         if known is None:
             try:

@@ -11,7 +11,6 @@ from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.registered_names import RegisteredNames
 from polycast.routing.plan import Plan
-from polycast.routing.route_table import DescribedSelector
 from polycast.stores import StoredRoute
 from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
@@ -19,7 +18,7 @@ from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.stores import EventType, Store, Stored, StoredSubscription, View
+    from polycast.stores import Store, Stored, StoredSubscription, View
     from polycast.stores.sqlite.store import Readable
 
 PAGE = 2_000  # records read at a time
@@ -73,7 +72,7 @@ class Search(msgspec.Struct, frozen=True, omit_defaults=True):
         return _decode(text)
 
 
-class Findings(msgspec.Struct):
+class SearchResult(msgspec.Struct):
     """What was found; several can be added up, in the order of the log."""
 
     events: int = 0
@@ -102,7 +101,7 @@ class Findings(msgspec.Struct):
         if fate == "goes" and len(self.listed) < search.most:
             self.listed.append((position, record.identity.publisher))
 
-    def extend(self, later: Findings, most: int) -> None:
+    def extend(self, later: SearchResult, most: int) -> None:
         """What was found after that."""
         self.events += later.events
         for name, count in later.types.items():
@@ -129,10 +128,10 @@ class History:
     ) -> None:
         names = names or RegisteredNames()
         self._search, self._store = search, store
-        self._registry = Registry(classes=names.classes)
-        for each in search.descriptions:
-            self._registry.add(each)
-        self._plan = Plan(self._registry, names.get)
+        registry = Registry(classes=names.classes)
+        for description in search.descriptions:
+            registry.add(description)
+        self._plan = Plan(registry, names.get)
         routes = [
             StoredRoute(number, "", definition.encoded(), 1)
             for number, definition in enumerate(search.wanted)
@@ -162,44 +161,33 @@ class History:
             low = found.upto if found.upto > low else high
             yield self._meant(found.entries)
 
-    def findings(self, low: int, high: int) -> Findings:
+    def findings(self, low: int, high: int) -> SearchResult:
         """What is between two positions."""
-        found = Findings()
+        result = SearchResult()
         for page in self.matching(low, high):
             for stored in page:
-                found.add(stored, self._search)
-        return found
+                result.add(stored, self._search)
+        return result
 
     def _meant(self, entries: list[Stored]) -> list[Stored]:
-        asked = self._plan.match(entries)
+        matched = self._plan.match(entries)
         every = len(self._search.wanted)
-        pairs = zip(asked.positions, asked.takers, strict=True)
-        meant = {position for position, takers in pairs if len(takers) == every}
-        return [each for each in entries if each.position in meant]
+        pairs = zip(matched.positions, matched.recipients, strict=True)
+        meant = {position for position, numbers in pairs if len(numbers) == every}
+        return [stored for stored in entries if stored.position in meant]
 
     def _types(self) -> list[int] | None:
         """The numbers of the types that can be meant; None if that is all of them."""
         if any(each.context is not None for each in self._search.wanted):
             return None  # what they are in a context, only that knows
-        kinds = self._store.types()
-        selectors = [_selector(each, self._registry) for each in self._search.wanted]
+        kinds, types = self._store.types(), self._plan.routes.types
+        selectors = [route.selector for route in self._plan.routes.entries.values()]
         numbers = [
             number
             for number, kind in kinds.items()
-            if all(each.covers_class(self._class_of(kind)) for each in selectors)
+            if all(selector.covers_class(types.class_of(kind)) for selector in selectors)
         ]
         return None if len(numbers) == len(kinds) else numbers
-
-    def _class_of(self, kind: EventType) -> type:
-        try:
-            return self._registry.class_for(kind.name, kind.version, kind.hash)
-        except NotDecodableError:
-            return object
-
-
-def _selector(definition: Definition, registry: Registry) -> DescribedSelector:
-    types = [registry.class_for(each.name, each.version, each.hash) for each in definition.types]
-    return DescribedSelector(tuple(types), definition.every, definition.exact, registry=registry)
 
 
 # -- making one ------------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ from polycast.routing.explanation import (
     asked_in_words,
     called_in_words,
     criteria_of,
+    event_now,
     judged,
     meaning_of,
     opaque_in_words,
-    seen_now,
     verdict_in_words,
 )
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from polycast.delivery import Consumer, Mailbox
     from polycast.matching import Interest
-    from polycast.routing.explanation import Seen
+    from polycast.routing.explanation import EventView
     from polycast.subscriptions.subscription_registry import SubscriptionRegistry
 
 T_co = TypeVar("T_co", covariant=True)
@@ -183,7 +183,7 @@ def explained(
 ) -> Explanation:
     """Explain why a subscription gets an event or not."""
     translation = registry.dispatcher.plan.translation
-    seen = seen_now(event, subscription.interest.context, translation)
+    seen = event_now(event, subscription.interest.context, translation)
     if isinstance(seen, str):
         return Explanation(False, (seen, verdict_in_words(False)))
     passes, reasons = judged(criteria_of(subscription.interest), seen, topic)
@@ -225,7 +225,10 @@ def meaning(subscription: Subscription[Any], registry: SubscriptionRegistry) -> 
 
 
 def _limits(
-    subscription: Subscription[Any], registry: SubscriptionRegistry, seen: Seen, topic: str | None
+    subscription: Subscription[Any],
+    registry: SubscriptionRegistry,
+    seen: EventView,
+    topic: str | None,
 ) -> tuple[bool | None, list[str]]:
     """What becomes of an event that it wants."""
     state, start = subscription.state, subscription.interest.start
@@ -243,7 +246,10 @@ def _limits(
 
 
 def _has_rivals(
-    subscription: Subscription[Any], registry: SubscriptionRegistry, seen: Seen, topic: str | None
+    subscription: Subscription[Any],
+    registry: SubscriptionRegistry,
+    seen: EventView,
+    topic: str | None,
 ) -> bool:
     """Whether another member of its group may get an event instead."""
     if subscription.interest.group is None:

@@ -209,7 +209,7 @@ class ClientPlan:
             taken = self._match(records, owner)
             at = {stored.position: stored for stored in records}
             same: dict[int, list[Stored]] = {}  # many records share one list of takers
-            for position, numbers in zip(taken.positions, taken.takers, strict=True):
+            for position, numbers in zip(taken.positions, taken.recipients, strict=True):
                 if id(numbers) not in same:
                     same[id(numbers)] = by_takers.setdefault(tuple(numbers), [])
                 same[id(numbers)].append(at[position])
@@ -230,7 +230,7 @@ class ClientPlan:
         taken = self._match(records, recipient.owner)
         wanted = {
             position
-            for position, takers in zip(taken.positions, taken.takers, strict=True)
+            for position, takers in zip(taken.positions, taken.recipients, strict=True)
             if not numbers.isdisjoint(takers)
         }
         return [stored for stored in records if stored.position in wanted]
@@ -247,7 +247,7 @@ class ClientPlan:
         for record in records:
             one = self._match([record], owner)
             found.positions += one.positions
-            found.takers += one.takers
+            found.recipients += one.recipients
         return found
 
 
