@@ -13,13 +13,21 @@ import pytest
 import polycast as pc
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.run import Serving
-from polycast.broker.server.type_catalog import MOST_ABOVE
+from polycast.broker.server.type_catalog import MOST_ABOVE, SMALL, TypeCatalog, read_descriptions
+from polycast.broker.wire.protocol import encode_description
 from polycast.errors import NotDecodableError
 from polycast.events import Identity
 from polycast.matching import Definition
 from polycast.matching.interest import SelectedType
 from polycast.stores import Run
-from polycast.typesystem import AttributeDescription, Description, Registry, TypeExpression
+from polycast.stores.memory_store import MemoryStore
+from polycast.typesystem import (
+    AttributeDescription,
+    Description,
+    Registry,
+    TypeExpression,
+    describe,
+)
 from polycast.typesystem import MemberDescription as Offered
 
 OpenBus = Callable[..., pc.Bus]
@@ -164,3 +172,39 @@ def test_whatever_making_a_class_raises_the_type_cannot_be_decoded() -> None:
         registry.add(each)
     with pytest.raises(NotDecodableError, match="one above the other"):
         registry.made(found[0])
+
+
+# -- very many types -------------------------------------------------------------------------------
+
+
+def types(many: int, *, of: str = "evil") -> list[Description]:
+    hints = [[(f"field_{number}", int)] for number in range(many)]
+    return [
+        describe(msgspec.defstruct(f"T{number}", fields, module=of, namespace={}))
+        for number, fields in enumerate(hints)
+    ]
+
+
+def test_whose_a_type_is_is_looked_up_once_however_many_there_are() -> None:
+    catalog, looked_up = TypeCatalog(MemoryStore()), list[str]()
+
+    def owner_of(name: str) -> str:
+        looked_up.append(name)
+        return name.partition(".")[0]
+
+    catalog.add([*types(10), *types(5, of="shop")])
+    assert (catalog.count("evil", owner_of), catalog.count("shop", owner_of)) == (10, 5)
+    assert catalog.count("nobody", owner_of) == 0
+    assert len(looked_up) == 15
+    catalog.add(types(11))
+    assert catalog.count("evil", owner_of) == 11
+    assert len(looked_up) == 16
+    catalog.recount()  # owners have changed
+    assert catalog.count("x", lambda name: "x") == 16
+
+
+def test_a_message_of_many_small_types_is_read_in_several_turns() -> None:
+    raw = [msgspec.Raw(encode_description(described)) for described in types(100)]
+    size = sum(map(len, raw))
+    turns = list(read_descriptions(raw))
+    assert len(turns) >= size // (2 * SMALL) > 1

@@ -346,7 +346,10 @@ class Broker:
         """Reload the tokens, and end the sessions of those that are not valid any more."""
         if self.tokens is None:
             return
+        before = self.tokens.generation
         error = self.tokens.reload_if_changed()
+        if self.tokens.generation != before:
+            self.type_catalog.recount()
         if error is not None:
             _log.error("the tokens go on as they were: %s", error)
         now = self.clock.time()

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from polycast.broker.server.log_rate_limit import server_log
-from polycast.broker.server.request_limits import parts_of
 from polycast.broker.wire.protocol import Events, Wanted, encode
 from polycast.events import encode_record
 from polycast.routing import MatchResult, Plan
@@ -118,14 +117,14 @@ class ClientPlan:
     ) -> Generator[None, None, None]:
         """Replace the definitions of a subscription.
 
-        It yields between two parts, so that other clients have a turn; until the end, the previous
-        definitions stay in effect. `private` describes types for this client only.
+        It yields after each, so that other clients have a turn: compiling one may take as long as
+        a slice. Until the end, the previous definitions stay in effect. `private` describes types
+        for this client only.
         """
         pending = f"{name}{PENDING}"
         try:
-            for part in parts_of(definitions):
-                for definition in part:
-                    self._add(recipient, pending, definition, private)
+            for definition in definitions:
+                self._add(recipient, pending, definition, private)
                 yield
         except BaseException:
             self._remove(recipient, pending)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from polycast.config import Clock
 
 OVERHEAD = 200  # bytes that an event, a step or a description takes besides its contents
-PART = 5_000  # bytes of definitions handled before other clients have a turn
-PER_DEFINITION = 1_000  # bytes that a definition counts for besides its own
 LONGEST, LEVELS = 2_000, 100
 """Characters and levels of a topic: every event is compared with every pattern, level by level."""
 
@@ -66,23 +64,12 @@ def _size_of(message: Append) -> int:
     return OVERHEAD + astray + sum(run.size(OVERHEAD) for run in message.runs)
 
 
-def parts_of(definitions: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Split definitions into runs that are small enough for one turn of the event loop."""
-    start, size = 0, 0
-    for at, definition in enumerate(definitions, 1):
-        size += PER_DEFINITION + len(definition)
-        if size >= PART or at == len(definitions):
-            yield definitions[start:at]
-            start, size = at, 0
-
-
 def check_definitions(
     definitions: Sequence[bytes], authorization: EventAuthorization
 ) -> Iterator[None]:
-    """Refuse definitions that are too large, malformed or not granted; yields between parts."""
-    for part in parts_of(definitions):
-        for definition in part:
-            authorization.check_definition(definition_of(definition))
+    """Refuse definitions that are too large, malformed or not granted; yields after each."""
+    for definition in definitions:
+        authorization.check_definition(definition_of(definition))
         yield
 
 

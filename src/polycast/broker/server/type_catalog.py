@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,6 +54,8 @@ class TypeCatalog:
         self._known: dict[tuple[str, str], Ancestry] = {}
         self._derived: dict[str, list[Description]] = {}  # by the name of a supertype or alias
         self._called: dict[str, set[str]] = {}  # by name, all names that a type ever had
+        self._uncounted: list[str] = []  # names of descriptions whose owner was not looked up yet
+        self._of_owner: Counter[str | None] = Counter()
         self.generation = 0
         """Grows with each change."""
 
@@ -76,6 +79,7 @@ class TypeCatalog:
         ]
         for description in new:
             self._registry.add(description)
+            self._uncounted.append(description.name)
             for above in dict.fromkeys((*description.supertypes, *description.aliases)):
                 self._derived.setdefault(above, []).append(description)
             self._called.setdefault(description.name, set()).update(description.names)
@@ -134,9 +138,18 @@ class TypeCatalog:
         """Whether a type of a name is described."""
         return bool(self._registry.versions(name))
 
-    def count(self, is_meant: Callable[[str], bool]) -> int:
-        """How many descriptions have a name for which a predicate holds."""
-        return sum(is_meant(description.name) for description in self._registry.descriptions())
+    def count(self, owner: str | None, owner_of: Callable[[str], str | None]) -> int:
+        """How many descriptions have a name of an owner; each name is looked up once."""
+        with self._lock:
+            self._of_owner.update(map(owner_of, self._uncounted))
+            self._uncounted = []
+            return self._of_owner[owner]
+
+    def recount(self) -> None:
+        """Look up all owners again: they have changed."""
+        with self._lock:
+            self._uncounted = [description.name for description in self._registry.descriptions()]
+            self._of_owner = Counter()
 
     def names(self, name: str, digest: str) -> tuple[str, ...]:
         """The wire name of a class, its aliases, and those of all its supertypes.
@@ -198,7 +211,7 @@ class TypeCatalog:
 
 LARGEST = 300_000  # bytes of a description: some 2,000 fields
 MOST = 2_000  # descriptions in one message, and of those that are private to one client
-SMALL = 2_000  # bytes of a description that needs no turn of its own
+SMALL = 2_000  # bytes of descriptions that need no turn of their own
 
 
 class PrivateDescriptions:
@@ -240,11 +253,12 @@ class PrivateDescriptions:
 
 
 def read_descriptions(raw: Sequence[msgspec.Raw]) -> Generator[None, None, list[Description]]:
-    """Decode and hash descriptions one at a time; yields between two of them."""
+    """Decode and hash descriptions; yields after a few small ones, and after each large one."""
     if len(raw) > MOST:
         text = f"{len(raw):,} descriptions at once; up to {MOST:,} are accepted"
         raise LimitReachedError("types", text, {"limit": MOST})
     descriptions: list[Description] = []
+    read = 0
     for data in raw:
         size = memoryview(data).nbytes
         if size > LARGEST:
@@ -252,7 +266,9 @@ def read_descriptions(raw: Sequence[msgspec.Raw]) -> Generator[None, None, list[
             raise LimitReachedError("types", text, {"limit": LARGEST})
         descriptions.append(decode_description(data))
         _ = descriptions[-1].hash  # hashing costs as much as decoding
-        if size > SMALL:
+        read += size
+        if read > SMALL:
+            read = 0
             yield
     return descriptions
 
@@ -343,7 +359,7 @@ class TypeAuthorization:
         self._over_quota = None
         if not new or self._usage.quota(self._principal) is None:
             return
-        used = self.catalog.count(lambda name: self.owner_of(name) == self._principal.owner)
+        used = self.catalog.count(self._principal.owner, self.owner_of)
         try:
             self._usage.check(self._principal, "types", used, len(new))
         except LimitReachedError as error:
