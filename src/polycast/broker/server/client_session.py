@@ -159,11 +159,13 @@ class ClientSession:
                     self.broker.round_robin.spend(self.party, now() - began)
 
     async def _take_turn(self) -> None:
-        await self.broker.round_robin.take(self.party)
-        while not self.backpressure.may_read.is_set():
-            await self.backpressure.may_read.wait()
+        """Wait for its turn, and for room for what it says."""
+        while True:
             await self.broker.round_robin.take(self.party)
-            self.backpressure.update()  # others of its owner, woken with it, may have been first
+            self.backpressure.update()  # others may have filled what they share meanwhile
+            if self.backpressure.may_read.is_set():
+                return
+            await self.backpressure.may_read.wait()
 
     async def _greet(self, frame: bytes | str | None) -> None:
         if frame is None:
