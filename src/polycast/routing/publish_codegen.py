@@ -40,11 +40,11 @@ MOST_CODES = 1_000  # that are kept
 class RouteShape:
     """All that the source depends on. Where there are many targets they are a loop."""
 
-    queued: tuple[bool, ...]  # for each target with a queue: has it a filter
-    direct: tuple[str | None, ...]  # for each target called directly: its filter's expression
     logged: bool
     locked: bool  # some target runs in the publisher's thread
     topic: bool
+    queued: tuple[bool, ...] = ()  # for each target with a queue: has it a filter
+    direct: tuple[str | None, ...] = ()  # for each target called directly: its filter's expression
     registrable: bool = False  # ABC.register may give it targets it does not have now
     indexed: bool = False  # an index says who wants an event; those below are the others
     many_queued: bool = False
@@ -170,9 +170,7 @@ def _body(shape: RouteShape) -> Iterator[str]:
 
 def _work(shape: RouteShape) -> Iterator[str]:
     if shape.registrable:
-        yield "if token() != known:"
-        yield " mine = False"
-        yield " return registered(event)"
+        yield from _instead("token() != known", "registered(event)")
     yield from _queued_loop_tests(shape) if shape.many_queued else _queued_tests(shape)
     if shape.queued or shape.many_queued or (shape.logged and not shape.locked):
         yield from _ordered_part(shape)
@@ -186,11 +184,16 @@ def _work(shape: RouteShape) -> Iterator[str]:
         yield from _direct_loop() if shape.many_direct else _direct_calls(shape)
 
 
+def _instead(condition: str, call: str) -> Iterator[str]:
+    """Go on elsewhere, which gives the turn back itself."""
+    yield f"if {condition}:"
+    yield " mine = False"
+    yield f" return {call}"
+
+
 def _position() -> Iterator[str]:
     """No other thread runs between the two, so a new subscription sees the event or is seen."""
-    yield "if stale:"
-    yield " mine = False"
-    yield " return again(event)"
+    yield from _instead("stale", "again(event)")
     yield "position = here = position + 1"
 
 
@@ -240,13 +243,10 @@ def _ordered_part(shape: RouteShape) -> Iterator[str]:
         yield "  for box, hit in hits:"
         yield "   if not box.put(entry, hit): idle.append(box)"
     for number, filtered in enumerate(shape.queued):
-        guard, hit = (
-            (f"hit_{number} is not None and ", f"hit_{number}") if filtered else ("", "True")
-        )
+        guard = f"hit_{number} is not None and " if filtered else ""
+        hit = f"hit_{number}" if filtered else "True"
         yield f"  idle_{number} = {guard}not box_{number}.put(entry, {hit})"
-    yield "if not here:"
-    yield " mine = False"
-    yield " return again(event)"
+    yield from _instead("not here", "again(event)")
     if shape.many_queued:
         yield "for box in idle: box.wake()"
     for number in range(len(shape.queued)):
@@ -277,18 +277,14 @@ def _direct_calls(shape: RouteShape) -> Iterator[str]:
     """`step` is twice the number of the target, and one more from its callback on."""
     for number, expression in enumerate(shape.direct):
         if number:
-            yield "if stale:"
-            yield " mine = False"
-            yield f" return rest({number}, event, here)"
+            yield from _instead("stale", f"rest({number}, event, here)")
         yield f"step = {2 * number}"
         yield "try:"
+        space = " " if expression is None else "  "
         if expression is not None:
             yield f" if {expression}:"
-            yield f"  step = {2 * number + 1}"
-            yield f"  if (said := call_{number}(event)) is not None: has_run(said)"
-        else:
-            yield f" step = {2 * number + 1}"
-            yield f" if (said := call_{number}(event)) is not None: has_run(said)"
+        yield f"{space}step = {2 * number + 1}"
+        yield f"{space}if (said := call_{number}(event)) is not None: has_run(said)"
         yield "except FAILURES as error:"
         yield " raised(step, event, here, error)"
 
@@ -296,9 +292,7 @@ def _direct_calls(shape: RouteShape) -> Iterator[str]:
 def _direct_loop() -> Iterator[str]:
     """As above, in a loop. `step` comes with the call: most have no filter, and need no sum."""
     yield "for step, want, call in calls:"
-    yield " if stale:"
-    yield "  mine = False"
-    yield "  return rest(step >> 1, event, here)"
+    yield from _indent(1, _instead("stale", "rest(step >> 1, event, here)"))
     yield " try:"
     yield "  if want is not None:"
     yield "   if not want(event): continue"
@@ -310,9 +304,7 @@ def _direct_loop() -> Iterator[str]:
 
 def _chosen_calls() -> Iterator[str]:
     yield "for number in chosen:"
-    yield " if stale:"
-    yield "  mine = False"
-    yield "  return rest(number, event, here)"
+    yield from _indent(1, _instead("stale", "rest(number, event, here)"))
     yield " step = 2 * number + 1"
     yield " try:"
     yield "  if (said := calls[number](event)) is not None: has_run(said)"
@@ -328,11 +320,8 @@ def names_for(targets: tuple[Target, ...], tests: tuple[object, ...]) -> dict[st
     """The names of targets that have a queue."""
     if len(targets) > UNROLLED:
         return {"boxes": list(zip(targets, tests, strict=True))}
-    names: dict[str, object] = {}
-    for number, (target, test) in enumerate(zip(targets, tests, strict=True)):
-        names[f"box_{number}"] = target
-        names[f"test_{number}"] = test
-    return names
+    boxes = {f"box_{number}": target for number, target in enumerate(targets)}
+    return {**boxes, **{f"test_{number}": test for number, test in enumerate(tests)}}
 
 
 def call_names(calls: tuple[Any, ...], wants: tuple[Any, ...]) -> dict[str, object]:
