@@ -15,12 +15,12 @@ from polycast.stores import LogPage
 from polycast.stores.values import NOT_KNOWN, PushedFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from polycast.delivery import Mailbox
     from polycast.matching import Selector
     from polycast.routing import RecordRouter
-    from polycast.stores import Entry, Store, Stored, StoredRoute
+    from polycast.stores import Entry, Store, StoredRoute
 
 
 class _Registered(NamedTuple):
@@ -74,47 +74,8 @@ class RemoteInterests:
 
 Wanted = list[tuple["Entry", object]]
 """Events that a mailbox wants, each with the verdict of its filter."""
-
-
-class EventSelection:
-    """Asks the plan of a bus about the records of a log."""
-
-    def __init__(self, store: Store, router: RecordRouter) -> None:
-        self._store, self._router = store, router
-        self._types: dict[Mailbox, tuple[object, list[int] | None]] = {}
-
-    def wanted(self, mailbox: Mailbox, records: Iterable[Stored], *, again: bool = False) -> Wanted:
-        """Return the events of some records that a mailbox wants, with the filter's verdicts."""
-        return self._router.wanted(mailbox, records, again=again)
-
-    def types(self, mailbox: Mailbox) -> list[int] | None:
-        """Return the numbers of the types that a mailbox can want; None if those are all."""
-        types = self._store.types()
-        selectors = [interest.selector for interest in mailbox.interests()]
-        before, numbers = self._types.get(mailbox, (None, None))
-        context, version = mailbox.interest.context, self._router.dispatcher.version
-        now = (len(types), selectors, None if context is None else version)
-        if before != now:
-            possible = [
-                number
-                for number, event_type in types.items()
-                if self._covers(selectors, self._router.class_named(event_type), context)
-            ]
-            numbers = None if len(possible) == len(types) else possible
-            self._types[mailbox] = now, numbers
-        return numbers
-
-    def forget(self, mailbox: Mailbox) -> None:
-        """Forget which types a mailbox can want."""
-        self._types.pop(mailbox, None)
-
-    def _covers(self, selectors: list[Selector[Any]], cls: type, context: str | None) -> bool:
-        """Whether a class, or what it is in a context if it is one of the root, is selected."""
-        there = self._router.dispatcher.plan.translation.becomes(cls, None, context)
-        return any(
-            selector.covers_class(cls) or (there is not None and selector.covers_class(there))
-            for selector in selectors
-        )
+AGAIN = 1.0  # seconds after which a read that failed is tried again
+_log = log_of("polycast")
 
 
 class BacklogReader:
@@ -124,14 +85,14 @@ class BacklogReader:
         self,
         store: Store,
         router: RecordRouter,
-        selection: EventSelection,
         interests: RemoteInterests,
         routed: RoutedReader,
         *,
         look: Callable[[], None],
     ) -> None:
-        self._store, self._router, self._selection = store, router, selection
+        self._store, self._router = store, router
         self._interests, self._routed, self._look = interests, routed, look
+        self._types: dict[Mailbox, tuple[object, list[int] | None]] = {}
         self._lock = router.dispatcher.runtime.rlock()
         self.lagging: dict[Mailbox, None] = {}
 
@@ -152,7 +113,7 @@ class BacklogReader:
         start, route = mailbox.queue.behind, mailbox.route
         room = min(mailbox.queue.room(), PAGE_RECORDS)
         if start is None or mailbox.ended is not None:
-            self._selection.forget(mailbox)
+            self._types.pop(mailbox, None)
         elif room > 0:
             try:
                 wanted, upto = self._page(mailbox, start, room)
@@ -163,7 +124,7 @@ class BacklogReader:
                 mailbox.state.catch_up(wanted, upto, self._live(mailbox))
                 mailbox.wake()
             if mailbox.queue.behind is None:
-                self._selection.forget(mailbox)
+                self._types.pop(mailbox, None)
             elif mailbox.queue.room() > 0:
                 self.add(mailbox)
         with self._lock:
@@ -194,24 +155,45 @@ class BacklogReader:
             start,
             limit=room,
             until=until,
-            types=self._selection.types(mailbox),
+            types=self._possible_types(mailbox),
             wanted_by=self._interests.key(mailbox),
             size=PAGE_BYTES,
         )
         self._look()
-        return self._selection.wanted(mailbox, page.entries), page.upto
+        return self._router.wanted(mailbox, page.entries), page.upto
 
     def _seen(self, mailbox: Mailbox, records: list[Any], *, unsure: bool) -> Wanted:
         """The events of records that are routed to a mailbox, as its context sees them."""
         if unsure:
-            return self._selection.wanted(mailbox, records)
+            return self._router.wanted(mailbox, records)
         context = mailbox.interest.context
         seen = (self._router.entry_in(stored, context) for stored in records)
         return [(entry, True) for entry in seen if entry is not None]
 
+    def _possible_types(self, mailbox: Mailbox) -> list[int] | None:
+        """Return the numbers of the types that a mailbox can want; None if those are all."""
+        types = self._store.types()
+        selectors = [interest.selector for interest in mailbox.interests()]
+        before, numbers = self._types.get(mailbox, (None, None))
+        context, version = mailbox.interest.context, self._router.dispatcher.version
+        now = (len(types), selectors, None if context is None else version)
+        if before != now:
+            possible = [
+                number
+                for number, event_type in types.items()
+                if self._covers(selectors, self._router.class_named(event_type), context)
+            ]
+            numbers = None if len(possible) == len(types) else possible
+            self._types[mailbox] = now, numbers
+        return numbers
 
-AGAIN = 1.0  # seconds after which a read that failed is tried again
-_log = log_of("polycast")
+    def _covers(self, selectors: list[Selector[Any]], cls: type, context: str | None) -> bool:
+        """Whether a class, or what it is in a context if it is one of the root, is selected."""
+        there = self._router.dispatcher.plan.translation.becomes(cls, None, context)
+        return any(
+            selector.covers_class(cls) or (there is not None and selector.covers_class(there))
+            for selector in selectors
+        )
 
 
 class LogReader:
@@ -221,14 +203,11 @@ class LogReader:
     """
 
     def __init__(self, store: Store, router: RecordRouter, *, look: Callable[[], None]) -> None:
-        self._store, self._router, self._dispatcher = store, router, router.dispatcher
+        self._store, self.router, self._dispatcher = store, router, router.dispatcher
         self._look = look  # sees what others have changed in the store
         self.interests = RemoteInterests(store)
-        self.selection = EventSelection(store, router)
         self.routed = RoutedReader(store, router, look=look, fallen_behind=self.behind)
-        self._backlog = BacklogReader(
-            store, router, self.selection, self.interests, self.routed, look=look
-        )
+        self._backlog = BacklogReader(store, router, self.interests, self.routed, look=look)
         self._bell = router.dispatcher.runtime.event()
         self._lock = router.dispatcher.runtime.rlock()
         self._thread: threading.Thread | None = None
@@ -245,7 +224,7 @@ class LogReader:
         """Begin to read what comes from now on, if that has not begun."""
         with self._lock:
             if self._thread is None and not self._closed:
-                self._router.routed = self._store.newest() + 1
+                self.router.routed = self._store.newest() + 1
                 runtime = self._dispatcher.runtime
                 self._thread = runtime.thread(self._run, name="polycast-log-reader")
                 self._thread.start()
@@ -292,7 +271,7 @@ class LogReader:
     def position_of(self, mailbox: Mailbox) -> int:
         """Return the position before which all has been looked at for a mailbox."""
         # Before it is asked whether it is behind: it may fall behind at that very place.
-        front = self._router.routed if mailbox.route is None else self.routed.front
+        front = self.router.routed if mailbox.route is None else self.routed.front
         behind = mailbox.queue.behind
         if mailbox.queue.stopped_at is not None:
             return mailbox.queue.stopped_at
@@ -342,7 +321,7 @@ class LogReader:
         return more and failed is None
 
     def _read_new(self) -> bool:
-        router = self._router
+        router = self.router
         page = self._skipped() or self._store.news(
             router.routed, limit=PAGE_RECORDS, size=PAGE_BYTES
         )

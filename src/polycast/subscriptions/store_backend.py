@@ -224,7 +224,7 @@ class StoreBackend:
         resumed = []
         for flight in flights:
             records = record_at(self._store, mailbox.name, flight.position)
-            wanted = self._reader.selection.wanted(mailbox, records, again=True)
+            wanted = self._reader.router.wanted(mailbox, records, again=True)
             resumed += [(entry, flight.attempts, flight.due - now) for entry, _ in wanted]
             if not wanted:  # a new definition does not want it, or it is not kept any more
                 cursor.forget(flight.position)
@@ -469,7 +469,7 @@ class Watcher:
         offers = []
         for flight in free:
             records = record_at(self._store, name, flight.position)
-            wanted = self._reader.selection.wanted(group.mailbox, records, again=True)
+            wanted = self._reader.router.wanted(group.mailbox, records, again=True)
             offers += [(flight, entry, verdict) for entry, verdict in wanted]
             if not wanted:
                 released.refuse(flight)

@@ -247,35 +247,28 @@ class TransactionRecording:
         self._known.learn(steps, results)
 
 
-def _step(method: RemoteMethod) -> Callable[..., Any]:
-    def call(self: TransactionRecording, *args: Any, **options: Any) -> Any:
-        return self.take(method, method.arguments(*args, **options))
-
-    call.__name__ = method.name
-    return call
-
-
-for _method in STEPS.values():
-    setattr(TransactionRecording, _method.name, _step(_method))
-
-
 class _RemoteView:
     """The state at the broker: each answer is newer than the one before, or as old."""
 
     def __init__(self, ask: Callable[[str, bytes], bytes]) -> None:
         self._ask = ask
 
+    def take(self, method: RemoteMethod, arguments: bytes) -> Any:
+        """Ask a question; its answer."""
+        return method.result(self._ask(method.name, arguments))
 
-def _question(method: RemoteMethod) -> Callable[..., Any]:
-    def call(self: _RemoteView, *args: Any, **options: Any) -> Any:
-        return method.result(self._ask(method.name, method.arguments(*args, **options)))
+
+def _taking(method: RemoteMethod) -> Callable[..., Any]:
+    def call(self: TransactionRecording | _RemoteView, *args: Any, **options: Any) -> Any:
+        return self.take(method, method.arguments(*args, **options))
 
     call.__name__ = method.name
     return call
 
 
-for _method in READS.values():
-    setattr(_RemoteView, _method.name, _question(_method))
+for _class, _methods in ((TransactionRecording, STEPS), (_RemoteView, READS)):
+    for _method in _methods.values():
+        setattr(_class, _method.name, _taking(_method))
 
 
 def view_of(ask: Callable[[str, bytes], bytes]) -> View:
