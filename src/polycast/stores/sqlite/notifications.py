@@ -70,7 +70,7 @@ class Peers:
 
     def notify(self) -> list[int]:
         """Wake the others without waiting for them; return the numbers of dead ones."""
-        if self._socket is None:
+        if self._socket is None or not self._others:
             return []
         gone = [row for row in self._others if not _send(self._socket, row[1], row[2])]
         for row in gone:

@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 Flaw = tuple[str, str]
 """The place of a damaged row, and what is wrong with it."""
 
-_SIZES = (256, 64, 16, 4, 1)  # few, so that every statement is prepared only once
+_SIZES = (256, 64, 32, 16, 8, 4, 2, 1)  # few, so that every statement is prepared only once
 _texts: dict[tuple[str, int, int], str] = {}
 
 

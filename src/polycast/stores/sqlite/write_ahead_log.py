@@ -136,7 +136,7 @@ class WriteAheadLog:
         return (
             end.startswith(own.frame)
             and end[size:][_OF_FRAME] != own.head[_OF_HEAD]  # what comes next is of an earlier log
-            and self._length() == own.length
+            and self._is_as_long(own)
             and self._head() == own.head
         )
 
@@ -184,18 +184,25 @@ class WriteAheadLog:
         own, size = self._own, self._size
         if own.is_empty or not own.frame or not own.at < at < own.at + _AT_ONCE:
             return None
-        frames, length = self._read(own.at, at + size - own.at), self._length()
+        count = at + size - own.at
+        frames = self._read(own.at, count)
         mark, is_whole = own.head[_OF_HEAD], True
         for start in range(size + _OF_FRAME.start, len(frames), size):
             is_whole = is_whole and frames.startswith(mark, start)
         if (
-            length < max(own.length, at + size)
+            len(frames) < count
             or not frames.startswith(own.frame)
+            or not self._is_as_long(own)
             or self._head() != own.head
         ):
             return None
+        length = max(own.length, at + size)
         self._own = self._seen = _Seen(own.head, length, at, frames[-size:])
         return is_whole
+
+    def _is_as_long(self, own: _Seen) -> bool:
+        """Whether nothing is gone behind the last frame, where frames of an earlier log may be."""
+        return own.length == own.at + self._size or self._length() >= own.length
 
     def _look_after(self, at: int, was_moved: Callable[[], bool]) -> str | None:
         while True:
@@ -246,15 +253,15 @@ class WriteAheadLog:
         return self._read(0, _HEAD)
 
     def _length(self) -> int:
-        return os.lseek(self._number_of_file(), 0, os.SEEK_END)
+        return os.lseek(self._open_file().fileno(), 0, os.SEEK_END)
 
     def _read(self, at: int, count: int) -> bytes:
-        return os.pread(self._number_of_file(), count, at)
+        return os.pread(self._open_file().fileno(), count, at)
 
-    def _number_of_file(self) -> int:
+    def _open_file(self) -> io.FileIO:
         if self._file is None:
             raise _Closed
-        return self._file.fileno()  # a `ValueError` if it was closed meanwhile
+        return self._file  # its number is a `ValueError` if it was closed meanwhile
 
 
 class _Closed(Exception):

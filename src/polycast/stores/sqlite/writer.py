@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from itertools import groupby
-from queue import Empty
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import apsw
@@ -273,10 +272,9 @@ class StoreWriter:
             size += job.size
             if records >= _MOST_RECORDS or size >= _MOST_BYTES:
                 return group
-            try:
-                job = self._queue.get_nowait()
-            except Empty:
+            if self._queue.empty():  # nobody else takes from it
                 return group
+            job = self._queue.get()
         self._ending = True
         return group
 
