@@ -33,7 +33,7 @@ from polycast.broker.server.broker import BEAT, Broker
 from polycast.broker.server.network_policy import Admission, HostPolicy
 from polycast.broker.server.run import application
 from polycast.broker.wire.protocol import PATH, Limits
-from polycast.bus import exit_hook
+from polycast.bus import lifecycle
 from polycast.delivery.settlement import _tokens
 from polycast.errors import PolycastError
 from polycast.runtime import Runtime
@@ -340,7 +340,7 @@ class World:
             self.scheduler.kill(party)
         for bus in self.buses:
             bus._finalizer.detach()  # a process that was killed runs no finalisers
-            exit_hook._open.discard(bus)
+            lifecycle._open.discard(bus)
         for loop in self._loops:
             for task in asyncio.all_tasks(loop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import weakref
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeGuard, TypeVar, get_origin, overload
 
 from polycast.bus.engines import EngineOptions, Setting, engine_for, threads
-from polycast.bus.exit_hook import close_at_exit, let_go
-from polycast.bus.lifecycle import Lifecycle, in_a_thread
+from polycast.bus.lifecycle import Lifecycle, close_at_exit, in_a_thread, let_go
 from polycast.bus.stream import Stream
-from polycast.bus.subscribe_decorators import annotated_type
 from polycast.config import SystemClock, check_clock, check_count, check_name, seconds
 from polycast.delivery import Callback, callback_for
-from polycast.errors import BadOptionError
+from polycast.errors import BadCallbackError, BadOptionError
 from polycast.matching import Interest, selector_for
 from polycast.plain_text import log_of
 from polycast.runtime import runtime_of
 from polycast.subscriptions.health import health_of
 from polycast.subscriptions.options import (
+    SubscribeOptions,
     SubscribeRequest,
     check_isolation,
     check_options,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm, Unpack
 
-    from polycast.bus.subscribe_decorators import Registrar
     from polycast.config import Clock, Isolation
     from polycast.contexts import Context, Federation
     from polycast.delivery import DeadLetters, Delivery
@@ -45,11 +45,61 @@ if TYPE_CHECKING:
     from polycast.stores import Receipt, Retention
     from polycast.subscriptions.advertisements import Advertisement
     from polycast.subscriptions.health import Health, Undelivered
-    from polycast.subscriptions.options import PublishOptions, SubscribeOptions
+    from polycast.subscriptions.options import PublishOptions
     from polycast.subscriptions.subscription import Subscription
 
+
 T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Registrar(Protocol[T]):
+    """What `bus.on(T)` returns: it subscribes a function and gives it back as it was."""
+
+    @overload
+    def __call__(self, function: Callable[[T], R], /) -> Callable[[T], R]: ...
+    @overload
+    def __call__(self, function: Callable[[T, Delivery], R], /) -> Callable[[T, Delivery], R]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A type that was read from a function."""
+
+    type: Any
+
+
+def annotated_type(what: object) -> Annotated | None:
+    """If `what` is a function, the annotation of its first parameter."""
+    if not _is_callback(what):
+        return None
+    try:
+        parameters = list(inspect.signature(what, eval_str=True).parameters.values())
+    except (ValueError, TypeError, NameError) as error:
+        raise BadCallbackError(what, why=f"its annotations cannot be read: {error}") from error
+    if not parameters or parameters[0].annotation is inspect.Parameter.empty:
+        raise BadCallbackError(
+            what,
+            why="plain @bus.on reads the type from the annotation of the first parameter, "
+            "and there is none; annotate it or say @bus.on(Type)",
+        )
+    return Annotated(parameters[0].annotation)
+
+
+def _is_callback(what: object) -> TypeGuard[Callable[..., object]]:
+    """A function or callable object, and not one of the callables that stand for a type."""
+    return callable(what) and not isinstance(what, type) and get_origin(what) is None
+
+
 F = TypeVar("F", bound="Callable[..., object]")
+
+
+class FilteredOptions(SubscribeOptions, Generic[T], total=False):
+    """How to subscribe to events of a type, and the filter that they have to pass."""
+
+    where: Callable[[T], object] | None
+
+
 ORDINARY = 0  # the priority of most events
 _log = log_of("polycast")
 
@@ -175,57 +225,42 @@ class Bus:
 
     @overload
     def subscribe(
-        self,
-        what: str,
-        callback: Callable[[Any], object],
-        *,
-        where: Callable[[Any], object] | None = None,
-        **options: Unpack[SubscribeOptions],
+        self, what: str, callback: Callable[[Any], object], **options: Unpack[FilteredOptions[Any]]
     ) -> Subscription[Any]: ...
     @overload
     def subscribe(
         self,
         what: str,
         callback: Callable[[Any, Delivery], object],
-        *,
-        where: Callable[[Any], object] | None = None,
-        **options: Unpack[SubscribeOptions],
+        **options: Unpack[FilteredOptions[Any]],
     ) -> Subscription[Any]: ...
     @overload
     def subscribe(
         self,
         what: Selector[T] | type[T],
         callback: Callable[[T], object],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
+        **options: Unpack[FilteredOptions[T]],
     ) -> Subscription[T]: ...
     @overload
     def subscribe(
         self,
         what: Selector[T] | type[T],
         callback: Callable[[T, Delivery], object],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
+        **options: Unpack[FilteredOptions[T]],
     ) -> Subscription[T]: ...
     @overload
     def subscribe(
         self,
         what: TypeForm[T],
         callback: Callable[[T], object],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
+        **options: Unpack[FilteredOptions[T]],
     ) -> Subscription[T]: ...
     @overload
     def subscribe(
         self,
         what: TypeForm[T],
         callback: Callable[[T, Delivery], object],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
+        **options: Unpack[FilteredOptions[T]],
     ) -> Subscription[T]: ...
     def subscribe(
         self,
@@ -282,32 +317,13 @@ class Bus:
         return self._subscriptions.open(request)
 
     @overload
-    def on(
-        self,
-        what: str,
-        /,
-        *,
-        where: Callable[[Any], object] | None = None,
-        **options: Unpack[SubscribeOptions],
-    ) -> Registrar[Any]: ...
+    def on(self, what: str, /, **options: Unpack[FilteredOptions[Any]]) -> Registrar[Any]: ...
     @overload
     def on(
-        self,
-        what: Selector[T] | type[T],
-        /,
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
+        self, what: Selector[T] | type[T], /, **options: Unpack[FilteredOptions[T]]
     ) -> Registrar[T]: ...
     @overload
-    def on(
-        self,
-        what: TypeForm[T],
-        /,
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
-    ) -> Registrar[T]: ...
+    def on(self, what: TypeForm[T], /, **options: Unpack[FilteredOptions[T]]) -> Registrar[T]: ...
     @overload
     def on(self, function: F, /) -> F: ...
     def on(self, what: Any, /, *, where: Any = None, **options: Any) -> Any:
@@ -324,29 +340,13 @@ class Bus:
         return register
 
     @overload
-    def stream(
-        self,
-        what: str,
-        *,
-        where: Callable[[Any], object] | None = None,
-        **options: Unpack[SubscribeOptions],
-    ) -> Stream[Any]: ...
+    def stream(self, what: str, **options: Unpack[FilteredOptions[Any]]) -> Stream[Any]: ...
     @overload
     def stream(
-        self,
-        what: Selector[T] | type[T],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
+        self, what: Selector[T] | type[T], **options: Unpack[FilteredOptions[T]]
     ) -> Stream[T]: ...
     @overload
-    def stream(
-        self,
-        what: TypeForm[T],
-        *,
-        where: Callable[[T], object] | None = None,
-        **options: Unpack[SubscribeOptions],
-    ) -> Stream[T]: ...
+    def stream(self, what: TypeForm[T], **options: Unpack[FilteredOptions[T]]) -> Stream[T]: ...
     def stream(self, what: Any, *, where: Any = None, **options: Any) -> Stream[Any]:
         """The events of a type or topic as an asynchronous iterator."""
         stream: Stream[Any] = Stream()
