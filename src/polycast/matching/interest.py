@@ -147,7 +147,9 @@ def wanted_from_afar(interest: Interest) -> Definition:
 
 def _routable(where: Filter[Any]) -> dict[str, Any]:
     """A filter that has no form as data: the function it is, or what can be said of it."""
-    less: Filter[Any] = Filter(relaxed(where.tree, _can_leave))
+    less: Filter[Any] = Filter(
+        relaxed(where.tree, lambda node: is_open(node) and not _refusal(node))
+    )
     path = None if where.origin is None else path_of(where.origin)
     why = ", ".join(part.why for part in where.opaque_parts()) or _refusal(where.tree)
     if less == EVERYTHING and path is None:
@@ -158,12 +160,8 @@ def _routable(where: Filter[Any]) -> dict[str, Any]:
         raise NotRoutableError(where, why=str(error)) from None
 
 
-def _can_leave(node: Node) -> bool:
-    """Whether others take a part of a filter; what costs too much there is asked here."""
-    return is_open(node) and not _refusal(node)
-
-
 def _refusal(node: Node) -> str:
+    """Why others do not take a part of a filter: what costs too much there is asked here."""
     try:
         check_untrusted(node)
     except FilterError as error:

@@ -170,11 +170,10 @@ class Selector(Generic[T_co]):
             return False
 
     def _covers_class(self, cls: type) -> bool:
-        if self.every:
-            return self._covers_all(cls)
-        if self.exact:
-            return any(conforms_exactly(cls, target) for target in self.types)
-        return any(conforms(cls, target) for target in self.types)
+        if self.exact and self.every:
+            return conforms_exactly(cls, *self.types)
+        conform = conforms_exactly if self.exact else conforms
+        return (all if self.every else any)(conform(cls, target) for target in self.types)
 
     def covers(self, cls: type, topic: str | None) -> bool:
         """Whether an event of that class on that topic is meant."""
@@ -194,11 +193,6 @@ class Selector(Generic[T_co]):
         if any(_is_registrable(cls) and not is_protocol(cls) for cls in self.types):
             return replace(self, types=(object,), every=False, exact=False)
         return self
-
-    def _covers_all(self, cls: type) -> bool:
-        if self.exact:
-            return conforms_exactly(cls, *self.types)
-        return all(conforms(cls, target) for target in self.types)
 
     def __str__(self) -> str:
         names = (" & " if self.every else " | ").join(wire_name(cls) for cls in self.types)

@@ -16,7 +16,7 @@ from polycast.matching import Selector, TopicPattern, path_of, selector_for
 from polycast.matching.interest import SelectedType
 from polycast.pipeline.code_distribution import CodeBundle, bundle_of
 from polycast.routing.context_view import ContextView, draft_of
-from polycast.routing.evaluable import runnable_by
+from polycast.routing.evaluable import NameMeanings
 from polycast.routing.route_table import DescribedSelector, class_named
 from polycast.stores import EventType
 from polycast.stores.log_bounds import end_of, start_of
@@ -350,7 +350,7 @@ class RecordSelection:
             return
         stored = [self.registry.described(kind.hash) for kind in types]
         known = self._closure([*self.targets, *filter(None, stored)])
-        if not runnable_by(known)(where.tree):
+        if not NameMeanings(known).can_ask(where.tree):
             raise BadOptionError(
                 "where",
                 str(where),

@@ -30,9 +30,8 @@ from polycast.filters.tree.projection import attributes_read
 from polycast.typesystem import TypeExpression, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
 
-    from polycast.filters.normal_form.disjunction import Conjunction
     from polycast.typesystem import Description, Registry
 
 VARIABLE = ""
@@ -113,7 +112,9 @@ class NameMeanings:
             self._missing[name] += 1
             if self._missing[name] > 1:
                 self.several.add(name)
-            changed |= _joining(self.behaving, _behaviour(description))
+            fields = description.attribute_names  # what objects of the class offer besides
+            offered = (part.name for part in description.members if part.name not in fields)
+            changed |= _joining(self.behaving, offered)
             if description.kind not in _ENUMS and name not in self._made:
                 self._made.add(name)
                 changed |= _joining(self.open, self._would_be_open)
@@ -189,16 +190,13 @@ class NameMeanings:
         parts = types is None or any(map(_has_parts, types))
         hashed = types is None or any(map(_is_hashed, types))
         cost = cost_of(tree, fields=self._types.get)
-        constant = cost.constant + OPEN * sum(map(_is_open_row, conjunctions(tree)))
+        rows = conjunctions(tree)
+        looked_up = (any(isinstance(part.form, Points | Interval) for part in row) for row in rows)
+        constant = cost.constant + OPEN * (len(rows) - sum(looked_up))
         linear, square = cost.linear.get(EVENT, 0.0), cost.square.get(EVENT, 0.0)
         if is_plain(tree) and not parts:  # many bytes of a text are looked at at once
             linear *= AT_ONCE
         return Effort(constant, linear, square, float(parts), float(hashed))
-
-
-def _is_open_row(row: Conjunction) -> bool:
-    """Whether no index looks up any part of it."""
-    return not any(isinstance(each.form, Points | Interval) for each in row)
 
 
 def _has_parts(declared: TypeExpression | None) -> bool:
@@ -238,11 +236,6 @@ def _joining(known: set[str], names: Iterable[str]) -> set[str]:
     return new
 
 
-def runnable_by(registry: Registry) -> Callable[[Node], bool]:
-    """Tells whether a tree means the same with the classes of a registry as with the real ones."""
-    return NameMeanings(registry).can_ask
-
-
 def is_ambiguous(digest: str, registry: Registry, versions: Counter[str]) -> bool:
     """Whether events of a description may be read as another version of it, where the class is.
 
@@ -264,12 +257,6 @@ def is_ambiguous(digest: str, registry: Registry, versions: Counter[str]) -> boo
     return False
 
 
-def _behaviour(description: Description) -> Iterator[str]:
-    """What objects of a class offer besides their fields."""
-    fields = description.attribute_names
-    return (each.name for each in description.members if each.name not in fields)
-
-
 def _is_doubtful(node: Node, names: NameMeanings) -> bool:
     if isinstance(node, Opaque):
         return True
@@ -282,7 +269,8 @@ def _is_doubtful(node: Node, names: NameMeanings) -> bool:
         return any(each.kind == "protocol" or each.name in names.several for each in described)
     if isinstance(node, Quantified | Item):
         over = node.over if isinstance(node, Quantified) else node.of
-        return _is_object(over, names) and not _is_sequence(over, names)
+        is_sequence = isinstance(over, Attribute) and over.name in names.sequences
+        return _is_object(over, names) and not is_sequence
     return any(_is_object(each, names) for each in node.children())
 
 
@@ -293,10 +281,6 @@ def _is_object(node: Node, names: NameMeanings) -> bool:
     if isinstance(node, Item):
         return _is_object(node.of, names)
     return isinstance(node, Attribute) and node.name in names.objects
-
-
-def _is_sequence(node: Node, names: NameMeanings) -> bool:
-    return isinstance(node, Attribute) and node.name in names.sequences
 
 
 def _names(expression: TypeExpression) -> set[str]:

@@ -46,8 +46,9 @@ def frames_with_a_turn(frame: FrameType | None) -> Iterator[FrameType]:
 def waiting(turn: InlineLock) -> Iterator[None]:
     """While a thread waits for a turn; refused if who has it waits for this very thread."""
     me = threading.get_ident()
+    changing = (lock for dispatcher in list(DISPATCHERS) for lock in dispatcher.locks())
     # It would wait behind what it has interrupted, or for who waits for that.
-    if me in _in_line or is_awaited() or _is_changing():
+    if me in _in_line or is_awaited() or any(map(is_mine, changing)):
         raise interrupted("publishing")
     _in_line.add(me)
     try:
@@ -65,11 +66,6 @@ def waiting(turn: InlineLock) -> Iterator[None]:
     finally:
         _awaited.pop(me, None)
         _in_line.discard(me)
-
-
-def _is_changing() -> bool:
-    """Whether this thread is in the midst of changing a bus, or its log."""
-    return any(is_mine(lock) for dispatcher in list(DISPATCHERS) for lock in dispatcher.locks())
 
 
 def _leads_to(me: int, turn: InlineLock | None) -> bool:

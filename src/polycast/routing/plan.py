@@ -463,9 +463,8 @@ class Plan:
                 continue
             ask = partial(self._wanting, form=form, topic=topic)
             verdicts = query.answers(targets, ask) if query.remembers else ask(targets)
-            is_own = query.forms.is_published_in(context)  # as the very object, unless it is copied
             recipients += [
-                (target, verdict, query.forms.own_form(form) if is_own and target.copies else form)
+                (target, verdict, query.forms.in_context(context, form, target))
                 for target, verdict in verdicts
             ]
         return recipients

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import get_cache_token
 from collections import OrderedDict
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from types import CellType
@@ -44,7 +44,7 @@ from polycast.runtime import LATEST, interrupted, owner_test
 from polycast.stores import Entry, Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from polycast.events import Identity
     from polycast.routing.dispatcher import Dispatcher
@@ -148,7 +148,8 @@ class MemoryPublisher:
         dispatcher = self._dispatcher
         with ExitStack() as room:
             dispatcher.reserve(recipients, room)
-            with self._lock_if(any(inline)) as nested:
+            # Have the lock if somebody is called in this thread; it may be ours already.
+            with self._lock.hold() if any(inline) else nullcontext(False) as nested:
                 own = [query.forms.copies() if self._isolated else None for query in queries]
                 entries = self._accept(events, own, queued, version, metadata)
                 room.close()  # what was accepted is in the queues
@@ -166,15 +167,6 @@ class MemoryPublisher:
                     work = partial(self.run_inline, entry, inline[number])
                     self._lock.put_off(work) if nested else work()
         return entries
-
-    @contextmanager
-    def _lock_if(self, needed: bool) -> Iterator[bool]:  # noqa: FBT001
-        """Have the lock if somebody is called in this thread; True if it was ours before."""
-        if needed:
-            with self._lock.hold() as nested:
-                yield nested
-        else:
-            yield False
 
     def _accept(
         self,
@@ -321,7 +313,7 @@ class RouteCompiler:
         self, cls: type, key: RouteKey, others: list[Candidates]
     ) -> list[ContextTarget] | None:
         """Those in other contexts; None if they need the slow path."""
-        if not self._plan.translation.can_leave(cls, key.source):
+        if self._plan.translation.becomes(cls, key.source, None) is None and key.source is not None:
             return None  # that is counted there
         if not all(shares_translation(targets) for _, targets in others):
             return None

@@ -388,10 +388,6 @@ class RouteCache:
         """All that were made."""
         return [(cls, key) for cls, made in list(self._made.items()) for key in made]
 
-    def of(self, cls: type) -> list[tuple[type, RouteKey]]:
-        """Those of one class."""
-        return [(cls, key) for key in self._made.get(cls, ())]
-
     def leading_to(self, plan: Plan, target: Target) -> list[tuple[type, RouteKey]]:
         """Those that a target can be reached by."""
         choices = plan.targets.choices(target)
@@ -409,7 +405,7 @@ class RouteCache:
         """Keep one that was made."""
         made = self._made.setdefault(cls, {})
         if len(made) > MOST_ROUTES:
-            self.expire(self.of(cls))
+            self.expire([(cls, known) for known in made])
         made[key] = route
 
     def use(self, cls: type, key: RouteKey) -> Callable[[Any], Receipt]:

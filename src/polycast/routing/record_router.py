@@ -111,7 +111,7 @@ class RecordRouter:
         key = (record.identity.publisher, record.identity.epoch)
         publisher = self._publishers.get(key)
         if publisher is None:
-            if len(self._publishers) > 10_000:
+            if len(self._publishers) > MOST_PUBLISHERS:
                 self._publishers.clear()
             publisher = self._publishers[key] = Publisher(*key, durable=True)
         return Entry(

@@ -95,7 +95,7 @@ class SubmissionQueue:
         """Submit events, now or when there is room; called in the order of their sequence."""
         if not counted and not self._waiting:
             return self._submit(runs, strays), None
-        size, new = _size_of(runs) if counted else 0, self._runtime.future
+        size, new = sum(run.size(_OVERHEAD) for run in runs) if counted else 0, self._runtime.future
         waiting = QueuedSubmission(runs, strays, size, self._runtime.monotonic(), new(), new())
         with self.lock:
             if self._closed:
@@ -176,10 +176,6 @@ class SubmissionQueue:
         for waiting in left:
             waiting.positions.set_exception(BusClosedError("publish_async()"))
             waiting.handed_over.set_result(None)
-
-
-def _size_of(runs: list[Run]) -> int:
-    return sum(run.size(_OVERHEAD) for run in runs)
 
 
 class Submission(NamedTuple):

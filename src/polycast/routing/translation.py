@@ -128,10 +128,6 @@ class ContextTranslation:
         del entry
         return None  # in memory, no entry comes from a store
 
-    def can_leave(self, cls: type, source: str | None) -> bool:
-        """Whether events of a class that are published in a context get to the root."""
-        return source is None or self.becomes(cls, source, None) is not None
-
     def leaves(self, cls: type, source: str) -> type | None:
         """What an event of a context is in the root; one that cannot get there is counted."""
         there = self.becomes(cls, source, None)
@@ -178,15 +174,11 @@ class ContextTranslation:
     def way(self, source: str | None, target: str | None) -> Callable[[Any], Any]:
         """What shows events of one context to another, as these are now."""
         if source == target:
-            return _unchanged
+            return lambda event: event
         if source is None or target is None:
             return self.way_in(target or "") if source is None else self.way_out(source)
         out, into = self.way_out(source), self.way_in(target)
         return lambda event: into(out(event))
-
-
-def _unchanged(event: Any) -> Any:
-    return event
 
 
 def _carried(context: str, cross: Callable[[Any], Any], event: Any) -> Any:
@@ -296,13 +288,10 @@ class LiveForms:
             self._copies = (self._snapshot(self.event),)
         return self._copies[0]
 
-    def is_published_in(self, context: str | None) -> bool:
-        """Whether a context is the publisher's, which gets the very object."""
-        return context == self.source
-
-    def own_form(self, form: LiveForm) -> LiveForm:
-        """The form in the publisher's context for a target that has an object of its own."""
-        return form._replace(own=self.copies())
+    def in_context(self, context: str | None, form: LiveForm, target: Target) -> LiveForm:
+        """The form for a target: in the publisher's context the very object, unless it copies."""
+        own = context == self.source and target.copies
+        return form._replace(own=self.copies()) if own else form
 
 
 class EntryForms:
@@ -320,10 +309,10 @@ class EntryForms:
             self._forms[context] = self._form_in(context)
         return self._forms[context]
 
-    def is_published_in(self, context: str | None) -> bool:
-        """What comes from a log is not shared with its publisher."""
-        del context
-        return False
+    def in_context(self, context: str | None, form: Entry, target: Target) -> Entry:
+        """The form for a target: what comes from a log is not shared with its publisher."""
+        del context, target
+        return form
 
 
 class RecipientQuery:

@@ -15,7 +15,7 @@ from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters.normal_form.ordered_domains import ABSENT
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
-from polycast.matching.index.index_codegen import read_term
+from polycast.matching.index.index_codegen import is_attribute, read_term
 from polycast.matching.index.lane_table import (
     Ordered,
     order_floats,
@@ -179,7 +179,7 @@ class ArrowRows:
         """The column that a term reads: one of another language may just be an attribute."""
         if isinstance(term, nodes.Applied):
             term = insight_of(term).folded(term, self._class)
-        return term.name if _is_attribute(term) and term.name in self._arrays else None
+        return term.name if is_attribute(term) and term.name in self._arrays else None
 
 
 def _fits(kind: Any) -> bool:
@@ -213,10 +213,6 @@ def _of_texts(array: Any) -> Ordered:
     events = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
     codes = encoded.indices.drop_null().to_numpy(zero_copy_only=False)
     return Ordered.of_ranks(rank[codes], events, [texts[number] for number in order])
-
-
-def _is_attribute(term: nodes.Node) -> typing.TypeGuard[nodes.Attribute]:
-    return isinstance(term, nodes.Attribute) and isinstance(term.of, nodes.Event)
 
 
 def _maker(cls: type) -> Callable[[dict[str, Any]], Any]:

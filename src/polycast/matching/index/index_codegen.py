@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from polycast.errors.failures import FAILURES
 from polycast.filters.backends.python import SourceWriter, compile_quietly
@@ -206,6 +206,11 @@ def memo_function(node: nodes.Node, slot: int) -> Callable[..., int]:
         " return found",
     ]
     return source.function(lines, "ask")
+
+
+def is_attribute(term: nodes.Node) -> TypeGuard[nodes.Attribute]:
+    """Whether a term is an attribute of the event itself."""
+    return type(term) is nodes.Attribute and type(term.of) is nodes.Event
 
 
 # -- reading an event ------------------------------------------------------------------------------

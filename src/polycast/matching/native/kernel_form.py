@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.backends.python import generate, passes
 from polycast.filters.normal_form.ordered_domains import (
@@ -25,10 +25,9 @@ from polycast.filters.normal_form.ordered_domains import (
     domain_of_all,
     loose,
 )
-from polycast.filters.tree import nodes
 from polycast.filters.tree.projection import slot_of
 from polycast.matching.index.filter_index import with_key, without_key
-from polycast.matching.index.index_codegen import term_function
+from polycast.matching.index.index_codegen import is_attribute, term_function
 from polycast.matching.index.lane_table import together
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
     from polycast.filters.normal_form.disjunction import Conjunction, Predicate
     from polycast.filters.normal_form.ordered_domains import Form
+    from polycast.filters.tree import nodes
     from polycast.filters.tree.projection import Slot
 
 
@@ -174,11 +174,6 @@ class Columns:
 def _reading(term: nodes.Node) -> tuple[None, Callable[[Any], Any], Callable[[type], Slot | None]]:
     """A function that reads a term, and one that tells where to look instead."""
     return None, term_function(term), partial(slot_of, term)
-
-
-def is_attribute(term: nodes.Node) -> TypeGuard[nodes.Attribute]:
-    """Whether it is an attribute of the event itself."""
-    return type(term) is nodes.Attribute and type(term.of) is nodes.Event
 
 
 def _have_places(values: tuple[Any, ...]) -> bool:
