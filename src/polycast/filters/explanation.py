@@ -10,14 +10,7 @@ from polycast.errors.failures import FAILURES
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import conjunctions
-from polycast.filters.normal_form.ordered_domains import (
-    Differs,
-    Interval,
-    IsNone,
-    Others,
-    Points,
-    Truth,
-)
+from polycast.filters.normal_form.ordered_domains import Interval, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import folded
 from polycast.filters.tree.canonical_text import render
@@ -119,7 +112,7 @@ def _parts(tree: nodes.Node) -> tuple[tuple[str, ...], tuple[str, ...], tuple[st
                 indexed[f"{text}: by value"] = None
             elif isinstance(predicate.form, Interval) and not predicate.form.unordered_too:
                 indexed[f"{text}: by range"] = None
-            elif isinstance(predicate.form, (Interval, Differs, Others, IsNone, Truth)):
+            elif predicate.form is not None:
                 read[text] = None
             elif not isinstance(predicate.node, nodes.Opaque):
                 residual[f"{text}: {_why(predicate)}"] = None

@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors.failures import FAILURES
-from polycast.filters.tree import nodes
+from polycast.filters.tree import nodes, operators
 from polycast.filters.tree.language_registry import language_of
-from polycast.filters.tree.operators import (
-    ARITHMETIC,
-    BUILTINS,
-    COMPARISONS,
-    SIGNS,
-    answered,
-    answering,
-    reach,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +36,7 @@ def _values(several: tuple[nodes.Node, ...], event: Any, scope: Scope) -> list[A
 
 def _call(node: nodes.Call, event: Any, scope: Scope) -> Any:
     method = getattr(evaluate(node.of, event, scope), node.method)
-    return answered(method(*_values(node.arguments, event, scope)))
+    return operators.answered(method(*_values(node.arguments, event, scope)))
 
 
 def _applied(node: nodes.Applied, event: Any, scope: Scope) -> Any:
@@ -57,12 +48,12 @@ def _compare(node: nodes.Compare, event: Any, scope: Scope) -> Any:
     left = evaluate(node.first, event, scope)
     for sign, operand in node.rest[:-1]:
         right = evaluate(operand, event, scope)
-        result = COMPARISONS[sign](left, right)
+        result = operators.COMPARISONS[sign](left, right)
         if not result:
             return result
         left = right
     sign, operand = node.rest[-1]
-    return COMPARISONS[sign](left, evaluate(operand, event, scope))
+    return operators.COMPARISONS[sign](left, evaluate(operand, event, scope))
 
 
 def _and(node: nodes.And, event: Any, scope: Scope) -> Any:
@@ -95,11 +86,13 @@ RULES: dict[type, Callable[[Any, Any, Scope], Any]] = {
     nodes.Event: lambda node, event, scope: event,
     nodes.Variable: lambda node, event, scope: scope[node.depth],
     nodes.Constant: lambda node, event, scope: node.value,
-    nodes.Opaque: lambda node, event, scope: answering(node.on(None).function)(event),
+    nodes.Opaque: lambda node, event, scope: operators.answering(node.on(None).function)(event),
     nodes.Attribute: lambda node, event, scope: getattr(evaluate(node.of, event, scope), node.name),
     nodes.Call: _call,
-    nodes.Reach: lambda node, event, scope: reach(evaluate(node.of, event, scope), node.name),
-    nodes.Function: lambda node, event, scope: BUILTINS[node.name](
+    nodes.Reach: lambda node, event, scope: operators.reach(
+        evaluate(node.of, event, scope), node.name
+    ),
+    nodes.Function: lambda node, event, scope: operators.BUILTINS[node.name](
         *_values(node.arguments, event, scope)
     ),
     nodes.Applied: _applied,
@@ -111,10 +104,10 @@ RULES: dict[type, Callable[[Any, Any, Scope], Any]] = {
     nodes.And: _and,
     nodes.Or: _or,
     nodes.Not: lambda node, event, scope: not evaluate(node.operand, event, scope),
-    nodes.Arithmetic: lambda node, event, scope: ARITHMETIC[node.operator](
+    nodes.Arithmetic: lambda node, event, scope: operators.ARITHMETIC[node.operator](
         evaluate(node.left, event, scope), evaluate(node.right, event, scope)
     ),
-    nodes.Sign: lambda node, event, scope: SIGNS[node.operator](
+    nodes.Sign: lambda node, event, scope: operators.SIGNS[node.operator](
         evaluate(node.operand, event, scope)
     ),
     nodes.InstanceOf: lambda node, event, scope: isinstance(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterTooCostlyError
+from polycast.filters.cost import operation_costs as costs
 from polycast.filters.cost.amounts import (
     ALL,
     EVENT,
@@ -29,28 +30,7 @@ from polycast.filters.cost.amounts import (
     kind_of_value,
     steps,
 )
-from polycast.filters.cost.operation_costs import (
-    BYTE,
-    METHODS,
-    NUMBERS,
-    SMALL,
-    Judged,
-    call_cost,
-    check_method,
-    comparing,
-    computed,
-    computed_by,
-    digits,
-    either,
-    hashed,
-    met_at_once,
-    method_result,
-    method_work,
-    power_of,
-    repeated,
-    size_of,
-    total,
-)
+from polycast.filters.cost.operation_costs import BYTE, SMALL, Judged, total
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:
@@ -83,7 +63,7 @@ def is_plain(tree: nodes.Node) -> bool:
 
 
 def _is_short(node: nodes.Node) -> bool:
-    return not isinstance(node, nodes.Constant) or size_of(node.value) <= SHORT
+    return not isinstance(node, nodes.Constant) or costs.size_of(node.value) <= SHORT
 
 
 class CostJudge:
@@ -135,7 +115,7 @@ def _item(judge: CostJudge, node: nodes.Item) -> Judged:
     found = judge.anything(of.size, element_of(of.type))
     if TEXT in of.kind and of.kind is not UNKNOWN:
         found = found._replace(kind=found.kind | TEXT)
-    return found._replace(cost=of.cost + key.cost + hashed(of, key))
+    return found._replace(cost=of.cost + key.cost + costs.hashed(of, key))
 
 
 def _display(judge: CostJudge, node: nodes.Display) -> Judged:
@@ -143,8 +123,7 @@ def _display(judge: CostJudge, node: nodes.Display) -> Judged:
     kind = LIST if node.kind in (list, tuple) else OTHER
     size = total(part.size for part in parts) + steps(len(parts))
     cost = total(part.cost for part in parts)
-    hashed = size.times(BYTE) if kind is OTHER else NOTHING
-    return Judged(cost + hashed, size, kind)
+    return Judged(cost + size.times(BYTE) if kind is OTHER else cost, size, kind)
 
 
 # -- calls -------------------------------------------------------------------------------------
@@ -160,13 +139,15 @@ def _reach(judge: CostJudge, node: nodes.Reach) -> Judged:
 
 
 def _called(judge: CostJudge, name: str, parts: tuple[nodes.Node, ...]) -> Judged:
-    check_method(name, parts)
+    costs.check_method(name, parts)
     judged = judge.all(parts)
     cost = total(operand.cost for operand in judged)
-    method = METHODS.get(name)
+    method = costs.METHODS.get(name)
     if method is None:  # a getter; of the classes that are made here none has any
         return Judged(cost, total(operand.size for operand in judged), judge.unknown())
-    return Judged(cost + method_work(name, method, judged), *method_result(method, judged))
+    return Judged(
+        cost + costs.method_work(name, method, judged), *costs.method_result(method, judged)
+    )
 
 
 def _function(judge: CostJudge, node: nodes.Function) -> Judged:
@@ -175,9 +156,9 @@ def _function(judge: CostJudge, node: nodes.Function) -> Judged:
     if node.name == "len":
         return Judged(cost, SMALL, INT)
     size = total(part.size for part in parts)
-    kind = either(parts)
+    kind = costs.either(parts)
     if node.name == "abs":
-        return Judged(cost + size.times(BYTE), size, computed(kind))
+        return Judged(cost + size.times(BYTE), size, costs.computed(kind))
     elements = kind if LIST not in kind and TEXT not in kind else judge.unknown()
     return Judged(cost + size, size, kind | elements)
 
@@ -185,7 +166,7 @@ def _function(judge: CostJudge, node: nodes.Function) -> Judged:
 def _applied(judge: CostJudge, node: nodes.Applied) -> Judged:
     parts = judge.all(node.arguments)
     cost = total(part.cost for part in parts)
-    work, size, kind = call_cost(node, [part.size for part in parts])
+    work, size, kind = costs.call_cost(node, [part.size for part in parts])
     return Judged(cost + work, size, judge.unknown() if kind is ALL else kind)
 
 
@@ -197,39 +178,39 @@ def _compare(judge: CostJudge, node: nodes.Compare) -> Judged:
     operands = judge.all(parts)
     cost = total(operand.cost for operand in operands)
     for at, (sign, _) in enumerate(node.rest):
-        constant = met_at_once(sign, parts[at], parts[at + 1])
-        cost += comparing(sign, *operands[at : at + 2]) if constant is None else constant
+        constant = costs.met_at_once(sign, parts[at], parts[at + 1])
+        cost += costs.comparing(sign, *operands[at : at + 2]) if constant is None else constant
     return Judged(cost, SMALL, INT)
 
 
 def _joined(judge: CostJudge, node: nodes.And | nodes.Or) -> Judged:
     parts = judge.all(node.parts)
     cost = total(part.cost for part in parts)
-    return Judged(cost, total(part.size for part in parts), either(parts))
+    return Judged(cost, total(part.size for part in parts), costs.either(parts))
 
 
 def _sign(judge: CostJudge, node: nodes.Sign) -> Judged:
     operand = judge.of(node.operand)
     cost = operand.cost + operand.size.times(BYTE)
-    return Judged(cost, operand.size, computed(operand.kind))
+    return Judged(cost, operand.size, costs.computed(operand.kind))
 
 
 def _arithmetic(judge: CostJudge, node: nodes.Arithmetic) -> Judged:
     left, right = judge.all((node.left, node.right))
     cost, both = left.cost + right.cost, left.size + right.size
     if node.operator == "*":
-        factor = repeated(node, left, right)
+        factor = costs.repeated(node, left, right)
         size = both if factor is None else factor
     elif node.operator == "**":  # its right side is a small constant
-        size = left.size.times(power_of(node.right))
+        size = left.size.times(costs.power_of(node.right))
     else:
         size = both + SMALL
     if node.operator == "%" and TEXT in left.kind:
         raise FilterTooCostlyError(
-            "%", "with a text on its left it formats, to any length", accepted=NUMBERS
+            "%", "with a text on its left it formats, to any length", accepted=costs.NUMBERS
         )
-    cost += size.times(BYTE) + digits(node.operator, left, right, size)
-    return Judged(cost, size, computed_by(node.operator, left.kind, right.kind))
+    cost += size.times(BYTE) + costs.digits(node.operator, left, right, size)
+    return Judged(cost, size, costs.computed_by(node.operator, left.kind, right.kind))
 
 
 def _quantified(judge: CostJudge, node: nodes.Quantified) -> Judged:
@@ -261,7 +242,7 @@ _RULES: dict[type, Callable[[CostJudge, Any], Judged]] = {
     nodes.Event: lambda judge, node: Judged(NOTHING, Amount(linear={EVENT: 1.0}), OTHER),
     nodes.Variable: lambda judge, node: judge.elements[-1 - node.depth]._replace(cost=NOTHING),
     nodes.Constant: lambda judge, node: Judged(
-        NOTHING, steps(size_of(node.value)), kind_of_value(node.value)
+        NOTHING, steps(costs.size_of(node.value)), kind_of_value(node.value)
     ),
     nodes.Opaque: lambda judge, node: Judged(NOTHING, Amount(linear={EVENT: 1.0}), ALL),
     nodes.Attribute: _attribute,

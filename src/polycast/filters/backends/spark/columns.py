@@ -9,17 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends import interpreter
-from polycast.filters.backends.spark import sql
+from polycast.filters.backends.spark import methods, sql
 from polycast.filters.backends.spark.arithmetic import arithmetic, signed
 from polycast.filters.backends.spark.comparisons import SIMPLE, among, compare
-from polycast.filters.backends.spark.methods import (
-    METHODS,
-    call_function,
-    call_method,
-    element_of,
-    item,
-    quantified,
-)
 from polycast.filters.backends.spark.sql import FALSE, TRUE, Term, both, either, negated
 from polycast.filters.backends.spark.values import (
     CLASSES,
@@ -125,7 +117,7 @@ def _is_safe(node: nodes.Node) -> bool:
         return _is_small(node)
     if isinstance(node, nodes.Call):  # a method of a date may tell what time it is
         text = isinstance(node.of, nodes.Constant) and isinstance(node.of.value, str)
-        return text and ("str", node.method) in METHODS
+        return text and ("str", node.method) in methods.METHODS
     return not isinstance(node, _CHANGING)
 
 
@@ -178,8 +170,8 @@ def _of_member(of: Value, name: str) -> Value:
 
 def _reach(node: nodes.Reach, scope: Scope) -> Value:
     of = value_of(node.of, scope)
-    if (of.kind.name, node.name) in METHODS:
-        return call_method(of, node.name, ())
+    if (of.kind.name, node.name) in methods.METHODS:
+        return methods.call_method(of, node.name, ())
     found = _attribute(of, node.name)
     classes = () if found.kind.cls is None else tuple(subclasses(found.kind.cls))
     if any("__call__" in vars(base) for cls in classes for base in cls.__mro__):
@@ -189,7 +181,7 @@ def _reach(node: nodes.Reach, scope: Scope) -> Value:
 
 def _call(node: nodes.Call, scope: Scope) -> Value:
     of = value_of(node.of, scope)
-    return call_method(
+    return methods.call_method(
         of, node.method, tuple(value_of(argument, scope) for argument in node.arguments)
     )
 
@@ -296,10 +288,10 @@ def _quantified(node: nodes.Quantified, scope: Scope) -> Value:
     over = value_of(node.over, scope)
     if over.kind.name in ("none", "never"):
         return failing()
-    element = element_of(over)
+    element = methods.element_of(over)
     inner = (element, *scope)
     tests = [value_of(condition, inner) for condition in node.conditions]
-    return quantified(node.kind, over, element, tests, value_of(node.each, inner))
+    return methods.quantified(node.kind, over, element, tests, value_of(node.each, inner))
 
 
 _RULES: dict[type, Callable[[Any, Scope], Value]] = {
@@ -310,11 +302,13 @@ _RULES: dict[type, Callable[[Any, Scope], Value]] = {
     nodes.Attribute: lambda node, scope: _attribute(value_of(node.of, scope), node.name),
     nodes.Reach: _reach,
     nodes.Call: _call,
-    nodes.Function: lambda node, scope: call_function(
+    nodes.Function: lambda node, scope: methods.call_function(
         node.name, tuple(value_of(argument, scope) for argument in node.arguments)
     ),
     nodes.Applied: _applied,
-    nodes.Item: lambda node, scope: item(value_of(node.of, scope), value_of(node.key, scope)),
+    nodes.Item: lambda node, scope: methods.item(
+        value_of(node.of, scope), value_of(node.key, scope)
+    ),
     nodes.Arithmetic: lambda node, scope: arithmetic(
         node.operator, value_of(node.left, scope), value_of(node.right, scope)
     ),

@@ -31,22 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-)
+from pyspark.sql import types
 
 from polycast.errors import NoSparkTypeError
 from polycast.filters.backends.spark.values import (
@@ -60,15 +45,15 @@ from polycast.typesystem.attributes import declared_defaults
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOMENT = StructType(
+MOMENT = types.StructType(
     [
-        StructField("at", TimestampNTZType(), nullable=False),
-        StructField("offset", DayTimeIntervalType(), nullable=True),
+        types.StructField("at", types.TimestampNTZType(), nullable=False),
+        types.StructField("offset", types.DayTimeIntervalType(), nullable=True),
     ]
 )
 
 
-def spark_type(annotation: Any) -> DataType:
+def spark_type(annotation: Any) -> types.DataType:
     """The Spark type of the values of an annotation; None in it is for a field's `nullable`."""
     try:
         return _type(kind_of(annotation), ())
@@ -76,7 +61,7 @@ def spark_type(annotation: Any) -> DataType:
         raise _no_type(repr(annotation), refusal) from None
 
 
-def struct_of(cls: type) -> StructType:
+def struct_of(cls: type) -> types.StructType:
     """The columns of a table of events of a class: its declared attributes in order."""
     try:
         return _struct(cls, ())
@@ -90,21 +75,21 @@ def _no_type(where: str, refusal: NoColumnError) -> NoSparkTypeError:
 
 Around = tuple[type, ...]  # the classes that a type is part of
 
-_SIMPLE: dict[str, Callable[[], DataType]] = {
-    "bool": BooleanType,
-    "int": LongType,
-    "float": DoubleType,
-    "str": StringType,
-    "bytes": BinaryType,
-    "decimal": lambda: DecimalType(38, 18),
-    "date": DateType,
+_SIMPLE: dict[str, Callable[[], types.DataType]] = {
+    "bool": types.BooleanType,
+    "int": types.LongType,
+    "float": types.DoubleType,
+    "str": types.StringType,
+    "bytes": types.BinaryType,
+    "decimal": lambda: types.DecimalType(38, 18),
+    "date": types.DateType,
     "datetime": lambda: MOMENT,
-    "enum": StringType,
-    "uuid": StringType,
+    "enum": types.StringType,
+    "uuid": types.StringType,
 }
 
 
-def _type(kind: ColumnKind, around: Around) -> DataType:
+def _type(kind: ColumnKind, around: Around) -> types.DataType:
     if kind.name in _SIMPLE:
         return _SIMPLE[kind.name]()
     if kind.cls is not None:
@@ -112,11 +97,11 @@ def _type(kind: ColumnKind, around: Around) -> DataType:
     assert kind.element is not None
     inner, nullable = _type(kind.element, around), kind.element.nullable
     if kind.name == "dict":
-        return MapType(StringType(), inner, nullable)
-    return ArrayType(inner, nullable)
+        return types.MapType(types.StringType(), inner, nullable)
+    return types.ArrayType(inner, nullable)
 
 
-def _struct(cls: type, around: Around) -> StructType:
+def _struct(cls: type, around: Around) -> types.StructType:
     if cls in around:
         why = f"{cls.__name__} is made of itself"
         raise NoColumnError(why, accepted="classes whose parts have an end")
@@ -126,9 +111,9 @@ def _struct(cls: type, around: Around) -> StructType:
         raise NoColumnError(
             why, accepted="a dataclass, attrs class, Struct or model with attributes"
         )
-    return StructType(fields)
+    return types.StructType(fields)
 
 
-def _field(cls: type, name: str, around: Around) -> StructField:
+def _field(cls: type, name: str, around: Around) -> types.StructField:
     kind = attribute_kind(cls, name)
-    return StructField(name, _type(kind, around), kind.nullable)
+    return types.StructField(name, _type(kind, around), kind.nullable)
