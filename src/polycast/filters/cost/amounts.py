@@ -96,10 +96,7 @@ class Amount:
 
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float]) -> Terms:
-    found = dict(one)
-    for source, factor in other.items():
-        found[source] = found.get(source, 0.0) + factor
-    return found
+    return {source: one.get(source, 0.0) + other.get(source, 0.0) for source in {**one, **other}}
 
 
 NOTHING = Amount()

@@ -177,14 +177,6 @@ def _member_name(value: enum.Enum) -> str:
     return repr(value.value if flags else value.name)
 
 
-def _enum_member(cls: type, name: str, member: object) -> object:
-    if issubclass(cls, enum.Flag) and type(member) is int:
-        return cls(member)
-    if not issubclass(cls, enum.Enum) or member not in cls.__members__:
-        raise ValueError(f"{name} has no member {member}")
-    return cls.__members__[str(member)]
-
-
 def _class_here(name: str) -> type | None:
     return Registry().resolve(name)
 
@@ -258,7 +250,12 @@ class _Constants(ast.NodeTransformer):
         return found
 
     def _member(self, name: str, member: object) -> object:
-        return _enum_member(self._class(name), name, member)
+        cls = self._class(name)
+        if issubclass(cls, enum.Flag) and type(member) is int:
+            return cls(member)
+        if not issubclass(cls, enum.Enum) or member not in cls.__members__:
+            raise ValueError(f"{name} has no member {member}")
+        return cls.__members__[str(member)]
 
     def visit_Call(self, call: ast.Call) -> ast.AST:
         self.generic_visit(call)

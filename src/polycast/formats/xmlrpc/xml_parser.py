@@ -198,9 +198,7 @@ def _read_nothing(text: str) -> None:
 _NESTING = frozenset({"struct", "array"})
 _TYPES: dict[str, Callable[[_Element], Any]] = {
     "string": _plain(str),
-    "int": _plain(_read_int),
-    "i4": _plain(_read_int),
-    "i8": _plain(_read_int),
+    **dict.fromkeys(("int", "i4", "i8"), _plain(_read_int)),
     "double": _plain(_read_double),
     "boolean": _plain(_read_boolean),
     "base64": _plain(_read_bytes),

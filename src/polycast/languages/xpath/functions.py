@@ -251,8 +251,19 @@ class XPathInsight(Insight):
         return None
 
     def check(self, node: nodes.Applied) -> None:
-        """Raise FilterError unless its paths are constants and its texts are XPath."""
-        _check_term(node)
+        """Raise FilterError unless all but the event are constants that mean something."""
+        more = node.arguments[1:]
+        values = [argument.value for argument in more if isinstance(argument, nodes.Constant)]
+        if len(values) < len(more):
+            raise FilterError(f"xpath.{node.name} takes constants besides the event")
+        if node.name == "holds":
+            if not isinstance(values[0], str):
+                raise FilterError("xpath.holds takes a text")
+            parse(values[0])
+        elif not _is_path(values[0]) or not isinstance(values[1], str):
+            raise FilterError(f"xpath.{node.name} takes a path of names and places, and an element")
+        elif node.name == "includes_at" and not isinstance(values[2], str):
+            raise FilterError("xpath.includes_at takes a text at last")
 
 
 def _in_place(
@@ -271,23 +282,6 @@ def _in_place(
         test = f"{writer.reference(type)}({value if number else read}) is {writer.reference(cls)}"
         found = f"({seen_as.format(value)} if {test}{surely.format(value)} else {found})"
     return found
-
-
-def _check_term(term: nodes.Applied) -> None:
-    """Raise FilterError unless all but the event are constants that mean something."""
-    values = [
-        argument.value for argument in term.arguments[1:] if isinstance(argument, nodes.Constant)
-    ]
-    if len(values) < len(term.arguments) - 1:
-        raise FilterError(f"xpath.{term.name} takes constants besides the event")
-    if term.name == "holds":
-        if not isinstance(values[0], str):
-            raise FilterError("xpath.holds takes a text")
-        parse(values[0])
-    elif not _is_path(values[0]) or not isinstance(values[1], str):
-        raise FilterError(f"xpath.{term.name} takes a path of names and places, and an element")
-    elif term.name == "includes_at" and not isinstance(values[2], str):
-        raise FilterError("xpath.includes_at takes a text at last")
 
 
 def _is_path(value: object) -> bool:
