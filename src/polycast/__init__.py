@@ -13,7 +13,6 @@ if _typing.TYPE_CHECKING:  # mypy follows no `__all__ += errors.__all__`
     from polycast.errors.contexts import *
     from polycast.errors.delivery import *
     from polycast.errors.filters import *
-    from polycast.errors.pipeline import *
     from polycast.errors.server import *
     from polycast.errors.stores import *
     from polycast.pipeline import Pipeline as Pipeline

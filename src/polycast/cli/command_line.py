@@ -82,12 +82,10 @@ class Parser(argparse.ArgumentParser):
         place = "a store (a path, or sqlite:///path) or a broker (polycast://host:port)"
         self.take("store PLACE", place)
         group = self.add_argument_group("for a broker")
+        plain = "send the token to another machine without TLS, where others can read it"
         for words, what in (
             ("--token SECRET", "the secret of the token; safer in the variable POLYCAST_TOKEN"),
-            (
-                "--allow-plain-token",
-                "send the token to another machine without TLS, where others can read it",
-            ),
+            ("--allow-plain-token", plain),
             ("--tls-ca FILE", "the certificate authorities to trust"),
             ("--tls-cert FILE", "the client's own certificate"),
             ("--tls-key FILE", "the key of the client's certificate"),
@@ -137,13 +135,7 @@ def add_command(
     late: str | None = None,
 ) -> Parser:
     """Add a command; `late` names its argument that may also stand after the options."""
-    added: Parser = commands.add_parser(
-        name,
-        help=what,
-        description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"{more} Example: polycast {example}".strip(),
-        allow_abbrev=False,
-    )
+    added = _added(commands, name, what, f"{more} Example: polycast {example}".strip())
     added.take("--json", "print JSON, including errors")
     added.set_defaults(run=run, command=added, late=late)
     return added
@@ -151,14 +143,16 @@ def add_command(
 
 def add_family(commands: Any, name: str, what: str, example: str) -> Any:
     """Add a command that has commands of its own."""
-    added = commands.add_parser(
-        name,
-        help=what,
-        description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"Example: polycast {example}",
-        allow_abbrev=False,
-    )
+    added = _added(commands, name, what, f"Example: polycast {example}")
     return added.add_subparsers(metavar="COMMAND", required=True)
+
+
+def _added(commands: Any, name: str, what: str, epilog: str) -> Parser:
+    about = f"{what[0].upper()}{what[1:]}."
+    added: Parser = commands.add_parser(
+        name, help=what, description=about, epilog=epilog, allow_abbrev=False
+    )
+    return added
 
 
 def whole(text: str) -> int:

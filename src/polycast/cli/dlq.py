@@ -186,8 +186,9 @@ def letter_table(
         yield "no dead letters"
         return
     heads = ["number", "subscription", "class", "position", "attempts", "when", "reason"]
-    rows: list[list[object]] = [
-        [
+    heads += [] if payloads is None else ["event"]
+    rows = [
+        (
             str(letter.number),
             letter.subscription,
             letter.record.name,
@@ -195,13 +196,10 @@ def letter_table(
             letter.attempts,
             ago(letter.time, now),
             letter.reason,
-        ]
+            *([] if payloads is None else [payloads.text(letter.record)]),
+        )
         for letter in letters
     ]
-    if payloads is not None:
-        heads.append("event")
-        for row, letter in zip(rows, letters, strict=True):
-            row.append(payloads.text(letter.record))
     yield TextTable(heads, rows)
     if total > len(letters):
         yield f"... {len(letters):,} of {total:,}; --limit shows more"

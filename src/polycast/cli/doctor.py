@@ -44,7 +44,7 @@ from polycast.subscriptions.heartbeat import has_died
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from polycast.broker.client.remote_store import RemoteStore
     from polycast.cli.formatting import Line
@@ -75,19 +75,12 @@ class BrokerFigures(msgspec.Struct, frozen=True):
     limits: dict[str, Any]
 
 
-class BrokerExamination(msgspec.Struct, frozen=True):
-    """What was found."""
-
-    broker: BrokerFigures
-    report: StoreReport
-
-
-def examine_broker(store: RemoteStore, url: str) -> BrokerExamination:
+def examine_broker(store: RemoteStore, url: str) -> tuple[BrokerFigures, StoreReport]:
     """Ask a broker all that it answers; the file of its store is examined where it is."""
     figures = _figures(store, url)
     report = _report(cast("Store", store), url, store.clock.time())
     report.problems += [*_broker_problems(figures), *problems_of(report)]
-    return BrokerExamination(figures, report)
+    return figures, report
 
 
 def _figures(store: RemoteStore, url: str) -> BrokerFigures:
@@ -96,9 +89,6 @@ def _figures(store: RemoteStore, url: str) -> BrokerFigures:
         began = time.perf_counter()
         store.oldest()
         took.append(time.perf_counter() - began)
-    limits = {
-        name: getattr(welcome.limits, name) for name in type(welcome.limits).__struct_fields__
-    }
     return BrokerFigures(
         url,
         welcome.broker,
@@ -108,7 +98,7 @@ def _figures(store: RemoteStore, url: str) -> BrokerFigures:
         statistics.median(took),
         max(took),
         store.clock.offset(),
-        limits,
+        msgspec.structs.asdict(welcome.limits),
     )
 
 
@@ -187,10 +177,10 @@ def run(given: Namespace, terminal: Terminal) -> int:
     place = place_of(given)
     if place.is_broker:
         with place.reached() as store:
-            examination = examine_broker(store, place.text)
-        broker = msgspec.to_builtins(examination.broker)
-        terminal.show({**_data(examination.report), "broker": broker}, broker_lines(examination))
-        return STATUS[examination.report.state]
+            broker, report = examine_broker(store, place.text)
+        data = {**_data(report), "broker": msgspec.to_builtins(broker)}
+        terminal.show(data, broker_lines(broker, report))
+        return STATUS[report.state]
     report = examine(
         place.file("an examination"),
         clock=terminal.clock,
@@ -220,9 +210,8 @@ def report_lines(report: StoreReport) -> Iterator[Line]:
     yield from _state(report)
 
 
-def broker_lines(examination: BrokerExamination) -> Iterator[Line]:
+def broker_lines(broker: BrokerFigures, report: StoreReport) -> Iterator[Line]:
     """All about a broker and the store behind it."""
-    broker, report = examination.broker, examination.report
     yield f"broker        {broker.url} ({broker.name}), protocol {broker.protocol}"
     yield f"token         {broker.token}"
     times = f"{duration(broker.round_trip)}, at worst {duration(broker.worst_round_trip)}"
@@ -269,12 +258,10 @@ def _log(report: StoreReport) -> Iterator[Line]:
     yield f"events        {log.events:,}, positions {log.oldest:,} to {log.newest:,}"
     for what, at in (("oldest", log.oldest_time), ("newest", log.newest_time)):
         yield f"{what}        {moment(at)} ({ago(at, report.time)})"
-    rows = [(kind.name, kind.version, kind.events) for kind in log.types[:_SHOWN]]
-    if not rows:
-        return
-    yield ""
-    yield TextTable(("type", "version", "events"), rows, indent=2)
-    yield from _more(len(log.types))
+    rows = [(kind.name, kind.version, kind.events) for kind in log.types]
+    if rows:
+        yield ""
+        yield from _table(("type", "version", "events"), rows)
 
 
 def _integrity(report: StoreReport) -> Iterator[Line]:
@@ -304,10 +291,9 @@ def _buses(report: StoreReport) -> Iterator[Line]:
     yield f"buses         {alive} open, {len(report.buses) - alive} dead"
     rows = [
         (str(bus.id), bus.publisher, str(bus.process), "alive" if bus.alive else "dead")
-        for bus in report.buses[:_SHOWN]
+        for bus in report.buses
     ]
-    yield TextTable(("bus", "publisher", "process", "state"), rows, indent=2)
-    yield from _more(len(report.buses))
+    yield from _table(("bus", "publisher", "process", "state"), rows)
 
 
 def _subscriptions(report: StoreReport) -> Iterator[Line]:
@@ -345,9 +331,8 @@ def _retention(report: StoreReport) -> Iterator[Line]:
     behind = [pin for pin in report.pins if pin.behind]
     if behind:
         yield "  the log is kept for"
-        rows = [(pin.name, pin.position, pin.behind) for pin in behind[:_SHOWN]]
-        yield TextTable(("name", "from position", "events behind"), rows, indent=2)
-        yield from _more(len(behind))
+        rows = [(pin.name, pin.position, pin.behind) for pin in behind]
+        yield from _table(("name", "from position", "events behind"), rows)
 
 
 def _letters(report: StoreReport) -> Iterator[Line]:
@@ -356,12 +341,8 @@ def _letters(report: StoreReport) -> Iterator[Line]:
         yield "dead letters  none"
         return
     yield f"dead letters  {sum(figures.letters for figures in report.letters):,}"
-    rows = [
-        (figures.letters, figures.subscription, figures.reason)
-        for figures in report.letters[:_SHOWN]
-    ]
-    yield TextTable(("letters", "subscription", "reason"), rows, indent=2)
-    yield from _more(len(report.letters))
+    rows = [(figures.letters, figures.subscription, figures.reason) for figures in report.letters]
+    yield from _table(("letters", "subscription", "reason"), rows)
 
 
 def _problems(report: StoreReport) -> Iterator[Line]:
@@ -373,6 +354,11 @@ def _problems(report: StoreReport) -> Iterator[Line]:
     for problem in report.problems:
         yield by_severity(problem.kind, f"- {problem.kind}: {clip(problem.what, 300)}")
         yield f"  {problem.advice}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[Line]:
+    yield TextTable(heads, rows[:_SHOWN], indent=2)
+    yield from _more(len(rows))
 
 
 def _more(total: int) -> Iterator[Line]:

@@ -161,8 +161,8 @@ class StoredExplanation:
         seen = event_in_log(self._plan, self.definition.context, stored)
         if isinstance(seen, str):
             return False, [seen]
-        wish = criteria_in_plan(self.definition, self._plan.routes.entries.get(NUMBER))
-        wanted, reasons = judged(wish, seen, stored.record.topic)
+        criteria = criteria_in_plan(self.definition, self._plan.routes.entries.get(NUMBER))
+        wanted, reasons = judged(criteria, seen, stored.record.topic)
         if self.kept.group and not self.kept.durable:  # this is what the last of them wants
             why = "the members of this group may want different things: only they can say"
             return None, [*reasons, why]

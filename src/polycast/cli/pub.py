@@ -40,10 +40,7 @@ def declare(commands: Any, what: str) -> None:
     command.take_imports()
     command.take("--topic TOPIC", "the topic, such as /shop/front")
     command.take(
-        "--priority N",
-        "events of higher priority are delivered first (0)",
-        type=int,
-        default=0,
+        "--priority N", "events of higher priority are delivered first (0)", type=int, default=0
     )
     command.take("--header KEY=VALUE", "a header to send with the events", repeated=True)
     command.take(

@@ -52,8 +52,7 @@ def _add_access(command: Parser) -> None:
     command.take("--tls-cert FILE", "the certificate chain")
     command.take("--tls-key FILE", "the key of the certificate")
     command.take(
-        "--tls-client-ca FILE",
-        "admit only clients with a certificate of these authorities",
+        "--tls-client-ca FILE", "admit only clients with a certificate of these authorities"
     )
     for name, of in (
         ("host", "another host name of the broker; *.shop.example works too"),
@@ -95,7 +94,11 @@ def run(given: Namespace, terminal: Terminal) -> int:
     tls = _tls_of(given)
     tokens = None if given.tokens is None else load_tokens(given.tokens)
     listen = Listen.parse(given.listen)
-    admission = _admission_of(given, listen)
+    admission = Admission(  # besides the name to listen at, who was listed
+        hosts=(listen.host, *given.allow_host),
+        origins=tuple(given.allow_origin),
+        plain_tokens=given.insecure,
+    )
     addresses = check_exposure(
         listen, tokens=tokens is not None, tls=tls is not None, insecure=given.insecure
     )
@@ -164,15 +167,6 @@ def _serving_of(
     except BaseException:
         broker.close()
         raise
-
-
-def _admission_of(given: Namespace, listen: Listen) -> Admission:
-    """Who is let in besides: by the name to listen at, and by those that were listed."""
-    return Admission(
-        hosts=(listen.host, *given.allow_host),
-        origins=tuple(given.allow_origin),
-        plain_tokens=given.insecure,
-    )
 
 
 def _url(store: str) -> str:

@@ -37,10 +37,7 @@ _ANY = TypeExpression("any")
 _STRINGS = TypeExpression(
     "class", "builtins.list", arguments=(TypeExpression("class", "builtins.str"),)
 )
-_EXTRAS = {
-    "pydantic": {FIELDS_SET: _STRINGS, PRIVATE: _ANY},
-    "class": {INHERITED: _STRINGS},
-}
+_EXTRAS = {"pydantic": {FIELDS_SET: _STRINGS, PRIVATE: _ANY}, "class": {INHERITED: _STRINGS}}
 """What tells more than attributes do about objects of these kinds."""
 _SHOWN = msgspec.json.Encoder(decimal_format="number")
 

@@ -31,8 +31,7 @@ def declare(commands: Any, what: str) -> None:
     command.take_place()
     command.take("--last -n N", "start with the last N events (10)", type=whole)
     command.take(
-        "--since WHEN",
-        "start at this position, time (2030-12-31T08:00), or 'beginning' instead",
+        "--since WHEN", "start at this position, time (2030-12-31T08:00), or 'beginning' instead"
     )
     command.take("--type NAME", "only this type and its subtypes")
     command.take("--topic PATTERN", "only on these topics, such as '/shop/**'")

@@ -127,21 +127,19 @@ def count_events(
 
 def type_table(types: Sequence[DescribedType], *, counted: bool) -> TextTable:
     """A row for each type."""
-    heads = ["name", "version", "kind", "supertypes", "attributes"]
-    rows: list[list[object]] = [
-        [
+    events = ["events"] if counted else []
+    heads = ["name", "version", *events, "kind", "supertypes", "attributes"]
+    rows = [
+        (
             kind.name,
             kind.version,
+            *([kind.events] if counted else []),
             kind.kind,
             listed(kind.supertypes),
             listed([attribute.name for attribute in kind.attributes] or kind.constants),
-        ]
+        )
         for kind in types
     ]
-    if counted:
-        heads.insert(2, "events")
-        for row, kind in zip(rows, types, strict=True):
-            row.insert(2, kind.events)
     return TextTable(heads, rows)
 
 

@@ -69,12 +69,11 @@ PolycastError
 └── WouldDeadlockError                waiting for itself, from inside a callback
 """
 
-from polycast.errors import arguments, contexts, delivery, filters, pipeline, server, stores
+from polycast.errors import arguments, contexts, delivery, filters, server, stores
 from polycast.errors.arguments import *
 from polycast.errors.contexts import *
 from polycast.errors.delivery import *
 from polycast.errors.filters import *
-from polycast.errors.pipeline import *
 from polycast.errors.root import PolycastError
 from polycast.errors.server import *
 from polycast.errors.stores import *
@@ -84,6 +83,5 @@ __all__ += arguments.__all__
 __all__ += contexts.__all__
 __all__ += delivery.__all__
 __all__ += filters.__all__
-__all__ += pipeline.__all__
 __all__ += server.__all__
 __all__ += stores.__all__

@@ -8,13 +8,7 @@ from collections.abc import Iterable
 
 from polycast.plain_text import plain_lines
 
-__all__ = [
-    "PolycastError",
-    "code_of",
-    "did_you_mean",
-    "listed",
-    "shown",
-]
+__all__ = ["PolycastError", "code_of", "did_you_mean", "listed", "shown"]
 
 _GROUPS = {
     *("PolycastError", "FilterError", "StoreError", "BrokerError", "PipelineError"),

@@ -64,14 +64,14 @@ def bundle_of(
     accepted = "a function for each name, as in {'shop.rules:is_urgent': is_urgent}"
     if not hasattr(given, "items"):
         raise BadOptionError("functions", functions, accepted=accepted)
-    found = []
+    homes = []
     for name, function in given.items():
         home = home_of(function) if callable(function) and isinstance(name, str) else None
         if home is None or home[0] == "__main__":
             why = "the workers import it, by its module and its name there"
             raise BadOptionError("functions", given, accepted=accepted, why=f"{name!r}: {why}")
-        found.append((name, *home))
-    return CodeBundle(check_imports(imports), tuple(found))
+        homes.append((name, *home))
+    return CodeBundle(check_imports(imports), tuple(homes))
 
 
 def check_imports(imports: Iterable[str]) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from polycast.filters.backends.spark.values import (
     truth,
 )
 from polycast.filters.tree import nodes
+from polycast.pipeline.event_rows import CONTAINERS
 from polycast.typesystem.attributes import declared_defaults
 
 if TYPE_CHECKING:
@@ -52,13 +53,6 @@ if TYPE_CHECKING:
 
 _PLAIN = ("bool", "float", "str", "bytes", "decimal", "date", "datetime", "uuid", "enum")
 _DISTINCT = ("int", "bool", "str", "date", "uuid", "enum")  # equal in Spark as they are in Python
-_CONTAINERS: dict[str, tuple[type, ...]] = {
-    "list": (list, tuple),
-    "tuple": (list, tuple),
-    "set": (set, frozenset),
-    "frozenset": (set, frozenset),
-    "dict": (dict,),
-}
 
 
 def fitted(value: Value, wanted: ColumnKind) -> Value:
@@ -91,9 +85,9 @@ def _fitted(value: Value, wanted: ColumnKind) -> Value:
         return Value(wanted, value.term, value.ok)
     if name in ("object", "event") and wanted.name == "object":
         return _object(value, wanted)
-    if _CONTAINERS.get(name, ()) == _CONTAINERS.get(wanted.name) and wanted.element is not None:
+    if CONTAINERS.get(name, ()) == CONTAINERS.get(wanted.name) and wanted.element is not None:
         element = wanted.element
-        return each_of(value, wanted, lambda each: fitted(each, element))
+        return each_of(value, wanted, lambda item: fitted(item, element))
     raise NoColumnError(f"{value.kind} is there, and {wanted} is wanted", accepted=f"{wanted}")
 
 
@@ -170,13 +164,13 @@ def _distinct(term: Term, wanted: ColumnKind) -> Term:
 
 def data(value: Any, wanted: ColumnKind) -> Value:
     """A value that is the same in every row."""
-    element, kinds = wanted.element, _CONTAINERS.get(wanted.name, ())
+    element, kinds = wanted.element, CONTAINERS.get(wanted.name, ())
     if element is None or type(value) not in kinds:
-        found = constant(value)
-        if found.kind.name == "other":
+        plain = constant(value)
+        if plain.kind.name == "other":
             accepted = "plain data: None, bool, int, float, str, bytes, Decimal, times, enums"
             raise NoColumnError(f"{value!r:.80} is no plain data", accepted=accepted)
-        return fitted(found, wanted)
+        return fitted(plain, wanted)
     items = value.values() if isinstance(value, dict) else value
     parts = [data(item, element) for item in items]
     made = [part.term for part in parts]
@@ -223,10 +217,10 @@ def _called(call: Any, value: Value) -> Value:
         raise NoColumnError(f"it cannot be looked into: {error}", accepted=_ACCEPTED) from None
     if isinstance(tree, nodes.Opaque):
         raise NoColumnError(f"it cannot be looked into: {tree.why}", accepted=_ACCEPTED)
-    found = value_of(tree, (value,))
-    if found.kind.name == "float" and any(map(_is_remainder, nodes.walk(tree))):
+    result = value_of(tree, (value,))
+    if result.kind.name == "float" and any(map(_is_remainder, nodes.walk(tree))):
         raise NoColumnError("the zero of `%` may have another sign", accepted="`%` for an int")
-    return found
+    return result
 
 
 _ACCEPTED = (

@@ -230,12 +230,12 @@ def partitions_of(
     with store.snapshot() as connection:
         total = count_records(connection, reader.selection.numbers, low, high)
         share = max(-(-total // request.partitions), _LEAST)
-        found: list[InputPartition] = []
+        partitions: list[InputPartition] = []
         while low < high and total > 0:
             cut = skip_records(connection, reader.selection.numbers, low, high, share)
-            found.append(LogPartition(low, cut))
+            partitions.append(LogPartition(low, cut))
             low = cut
-    return found
+    return partitions
 
 
 def rows_of(text: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -57,9 +57,9 @@ def _array(shape: ColumnShape, values: list[Any], kind: pa.DataType) -> pa.Array
 def _enum_array(shape: ColumnShape, values: list[Any], kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
-    strange = set(values) - shape.members - {None}
-    if strange:
-        raise Irregular(f"{min(strange)!r} is no member of {shape.name}")
+    unknown = set(values) - shape.members - {None}
+    if unknown:
+        raise Irregular(f"{min(unknown)!r} is no member of {shape.name}")
     return pa.array(values, kind)
 
 
@@ -182,15 +182,15 @@ class EventRows:
 
     def read(self, records: Sequence[Record]) -> list[Any]:
         """Read the rows of regular events; `Irregular`, or an error of msgspec, if one is not."""
-        if len({record.hash for record in records}) == len({each.codec for each in records}) == 1:
+        if len({(record.hash, record.codec) for record in records}) == 1:
             return self._read(records)
         groups: dict[tuple[str, str], list[int]] = {}
         for place, record in enumerate(records):
             groups.setdefault((record.hash, record.codec), []).append(place)
         rows: list[Any] = [None] * len(records)
         for places in groups.values():
-            found = self._read([records[place] for place in places])
-            for place, row in zip(places, found, strict=True):
+            group = self._read([records[place] for place in places])
+            for place, row in zip(places, group, strict=True):
                 rows[place] = row
         return rows
 
@@ -326,21 +326,21 @@ def _type(shape: ColumnShape, written: ColumnShape) -> Any:
     """The type that msgspec reads for a column; None if another kind was written."""
     if shape.kind != written.kind:
         return None
-    found: Any = PLAIN.get(shape.kind)  # which msgspec reads as the codec of events does
+    kind: Any = PLAIN.get(shape.kind)  # which msgspec reads as the codec of events does
     if shape.element is not None and written.element is not None:
         inner = _type(shape.element, written.element)
         if inner is not None:
-            found = _DICT[str, inner] if shape.kind == "dict" else _LIST[inner]
+            kind = _DICT[str, inner] if shape.kind == "dict" else _LIST[inner]
     elif shape.kind == "object":
-        found = _twin(shape.fields, written.fields)
-    return found | None if found is not None and shape.nullable else found
+        kind = _twin(shape.fields, written.fields)
+    return kind | None if kind is not None and shape.nullable else kind
 
 
 # -- with care -------------------------------------------------------------------------------------
 
 
 def _values(fields: Sequence[Field], value: Any, path: str) -> list[Any]:
-    found = []
+    values = []
     for field in fields:
         part = getattr(value, field.name, _UNSET)
         part = field.default if part is _UNSET else part
@@ -348,8 +348,8 @@ def _values(fields: Sequence[Field], value: Any, path: str) -> list[Any]:
         if part is _UNSET:
             why = "a value; it was not written, and its type has no default that is plain data"
             raise Misfit(name, "missing", why)
-        found.append(_lowered(field.shape, part, name))
-    return found
+        values.append(_lowered(field.shape, part, name))
+    return values
 
 
 def _lowered(shape: ColumnShape, value: Any, path: str) -> Any:
@@ -365,21 +365,21 @@ def _lowered(shape: ColumnShape, value: Any, path: str) -> Any:
         if names.isdisjoint(describe(type(value)).attribute_names):
             raise Misfit(path, value, f"an object of {shape.name}")
         return _plain_row(shape.fields)(*_values(shape.fields, value, f"{path}."))
-    found = _EXACT[shape.kind](shape, value)
-    if found is _UNSET:
+    exact = _EXACT[shape.kind](shape, value)
+    if exact is _UNSET:
         raise Misfit(path, value, _ACCEPTED.get(shape.kind, shape.kind))
-    return found
+    return exact
 
 
 def _contents(shape: ColumnShape, element: ColumnShape, value: Any, path: str) -> Any:
-    if type(value) not in _CONTAINERS[shape.kind]:
+    if type(value) not in CONTAINERS[shape.kind]:
         raise Misfit(path, value, shape.kind)
     if shape.kind != "dict":
-        return [_lowered(element, each, f"{path}[{n}]") for n, each in enumerate(value)]
+        return [_lowered(element, item, f"{path}[{n}]") for n, item in enumerate(value)]
     for key in value:
         if type(key) is not str or key == "$":
             raise Misfit(path, value, "keys that are texts, and not '$'")
-    return {key: _lowered(element, each, f"{path}[{key!r}]") for key, each in value.items()}
+    return {key: _lowered(element, item, f"{path}[{key!r}]") for key, item in value.items()}
 
 
 def _same(cls: type) -> Callable[[ColumnShape, Any], Any]:
@@ -434,7 +434,7 @@ _EXACT: dict[str, Callable[[ColumnShape, Any], Any]] = {
     "enum": _enum,
     "uuid": _same(uuid.UUID),
 }
-_CONTAINERS: dict[str, tuple[type, ...]] = {
+CONTAINERS: dict[str, tuple[type, ...]] = {
     "list": (list, tuple),
     "tuple": (list, tuple),
     "set": (set, frozenset),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LEAST, LARGEST = 2_000, 50_000  # positions that one task searches at a time
 _findings = msgspec.json.Decoder(SearchResult).decode
 _comparison = msgspec.json.Decoder(Comparison).decode
-_COLUMNS = "number bigint, found string, error string"
+_COLUMNS = "number bigint, result string, error string"
 
 
 def deliver(
@@ -68,11 +68,8 @@ def deliver(
     check_count(findings, to=to, limit=limit)
     count = len(findings.listed)
     if not dry_run:
-        writable = open_store(path, create=False)
-        try:
+        with closing(open_store(path, create=False)) as writable:
             count = replay_to(writable, to, findings.listed)
-        finally:
-            writable.close()
     return told(findings, to=to, count=count, is_sure=is_sure)
 
 
@@ -116,10 +113,11 @@ def compare(
     path, bundle = file_of(url), bundle_of(imports, functions)
     if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
         raise BadOptionError("samples", samples, accepted="a whole number from 0 on")
-    look = partial(_compare, sides=(draft_of(old), draft_of(new)), samples=samples)
+    sides = draft_of(old), draft_of(new)
+    look = partial(_compare, sides=sides, samples=samples)
     with open_readonly(path) as store:
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
-        comparing = _comparing(store, bundle, **look.keywords)
+        comparing = ContextComparison(store, sides, bundle.names().get, samples)
         for view in comparing.outlooks:
             view.check(store.newest(), impure, bundle.imports)
     comparison = comparing.nothing()
@@ -128,18 +126,14 @@ def compare(
     return comparison
 
 
-def _comparing(
+def _compare(
     store: ReadOnlyStore,
     bundle: CodeBundle,
     *,
     sides: tuple[tuple[str | None, DraftContext], ...],
     samples: int,
-) -> ContextComparison:
-    return ContextComparison(store, sides, bundle.names().get, samples)
-
-
-def _compare(store: ReadOnlyStore, bundle: CodeBundle, **options: Any) -> Look:
-    return _comparing(store, bundle, **options).part
+) -> Look:
+    return ContextComparison(store, sides, bundle.names().get, samples).part
 
 
 class _Workers:
@@ -165,14 +159,14 @@ class _Workers:
         for row in rows:
             if row["error"] is not None:
                 raise PipelineError(f"the search through history failed: {row['error']}")
-        return [row["found"] for row in rows]
+        return [row["result"] for row in rows]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Search the parts that a worker is given."""
         import pyarrow as pa
 
         types = [pa.int64(), pa.string(), pa.string()]
-        names = ["number", "found", "error"]
+        names = ["number", "result", "error"]
         numbers = (number for batch in batches for number in batch.column(0).to_pylist())
         for row in self._rows(numbers):
             arrays: list[Any] = [

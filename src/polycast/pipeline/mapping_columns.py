@@ -38,15 +38,7 @@ from polycast.filters.backends.spark.values import (
     attribute_kind,
 )
 from polycast.filters.backends.spark.values import kind_of as hint_kind
-from polycast.pipeline.column_casts import (
-    applied,
-    data,
-    each_of,
-    fitted,
-    or_none,
-    part_of,
-    struct,
-)
+from polycast.pipeline.column_casts import applied, data, each_of, fitted, or_none, part_of, struct
 from polycast.typesystem.attributes import Default, declared_defaults
 from polycast.typesystem.class_kinds import is_protocol, kind_of
 
@@ -103,12 +95,12 @@ def _event(
             return fitted(event, wanted)
         return _made(translator.recipe(met), event, wanted)
 
-    found = made(cls)
+    value = made(cls)
     for met in () if exact else settled.types.subtypes(cls)[1:]:
-        if not _is_abstract(met) and not _are_same(found, _met(met, made)):
+        if not _is_abstract(met) and not _are_same(value, _met(met, made)):
             why = f"events of {met.__name__} are translated otherwise than those of {cls.__name__}"
             raise NoColumnError(why, accepted="exact=True, over a table(..., exact=True)")
-    return found
+    return value
 
 
 def _met(met: type, make: Callable[[type], Value]) -> Value:
@@ -156,7 +148,7 @@ def _made(recipe: ir.Recipe, value: Value, wanted: ColumnKind) -> Value:
                 raise NoColumnError(
                     f"elements are there, and {wanted} is wanted", accepted=f"{wanted}"
                 )
-            return each_of(value, wanted, lambda each: _made(inner, each, element))
+            return each_of(value, wanted, lambda item: _made(inner, item, element))
         case ir.Choice():
             return or_none(value, wanted, lambda there: _chosen(recipe, there, wanted))
         case ir.Otherwise(inner=ir.Choice(none=ir.Missing()) as choice):
@@ -210,9 +202,9 @@ def _chosen(choice: ir.Choice, value: Value, wanted: ColumnKind) -> Value:
     if len(ways) == 1:
         return _made(ways[0][1], value, wanted)
     recipes = dict(ways)
-    found = [(met, _met(met, lambda cls: _made(recipes[cls], value, wanted))) for met in recipes]
-    first, made = found[0]
-    for met, other in found[1:]:
+    results = [(met, _met(met, lambda cls: _made(recipes[cls], value, wanted))) for met in recipes]
+    first, made = results[0]
+    for met, other in results[1:]:
         if not _are_same(made, other):
             why = (
                 f"{first.__name__} and {met.__name__} are translated in different ways, and a row "
@@ -250,7 +242,7 @@ def _is_harmless(recipe: ir.Recipe) -> bool:
         case ir.Each():
             return _is_harmless(recipe.inner)
         case ir.Choice():
-            ways = [*recipe.cases.values(), *(each for _, each in recipe.containers)]
+            ways = [*recipe.cases.values(), *(way for _, way in recipe.containers)]
             return all(map(_is_harmless, ways)) and not isinstance(recipe.none, ir.Missing)
     return isinstance(recipe, ir.Keep | ir.Duplicate)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import threading
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -72,11 +71,10 @@ class Pipeline:
         self._given, self._on_batch = spark, on_batch
         self._clock = SystemClock()
         self._lock = threading.RLock()
-        self._own: SparkSession | None = None
         self._store: Store | None = None
         self._query: StreamingQuery | None = None
         self._sink: Sink | None = None
-        self._scratch: str | None = None
+        self._opened = ExitStack()  # what stop() closes
         self._batches: deque[BatchResult] = deque(maxlen=1_000)
         self._totals = [0, 0]
         self._reported = 0.0
@@ -145,7 +143,8 @@ class Pipeline:
         self.stop()
 
     def _begin(self, *, available: bool) -> None:
-        store = self._store = open_store(self._path, create=False)
+        store = self._opened.enter_context(closing(open_store(self._path, create=False)))
+        self._store = store
         with store.view() as view:
             identity, high, end = view.identity(), view.routed().high, view.newest() + 1
         folder = self._folder()
@@ -176,28 +175,22 @@ class Pipeline:
     def _folder(self) -> str:
         if self._checkpoint is not None:
             return os.path.abspath(self._checkpoint)
-        self._scratch = tempfile.mkdtemp(prefix="polycast-pipeline-")
-        return self._scratch
+        scratch = TemporaryDirectory(prefix="polycast-pipeline-", ignore_cleanup_errors=True)
+        return self._opened.enter_context(scratch)
 
     def _session(self) -> SparkSession:
         if self._given is not None:
             return self._given
         active = active_session()
         if active is None:
-            active = self._own = session(self._master, log=self._log, settings=LEAN)
+            active = session(self._master, log=self._log, settings=LEAN)
+            self._opened.enter_context(suppress(*_GONE))
+            self._opened.callback(active.stop)
         return active
 
     def _release(self) -> None:
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
-        own, self._own = self._own, None
-        if own is not None:
-            with suppress(*_GONE):
-                own.stop()
-        scratch, self._scratch = self._scratch, None
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+        self._store = None
+        self._opened.close()
 
     def _failed(self, error: Exception) -> PipelineError:
         """The error that ended it, if possible the original one that Spark turned into text."""

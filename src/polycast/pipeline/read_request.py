@@ -76,9 +76,9 @@ class ReadRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def start(self, store: ReadOnlyStore) -> int:
         """The first position to read."""
-        found = start_of(store, moment_of(self.since))
-        assert found is not None
-        return found
+        position = start_of(store, moment_of(self.since))
+        assert position is not None
+        return position
 
     def end(self, store: ReadOnlyStore) -> int:
         """The position before which to stop, as far as the log goes now."""
@@ -198,15 +198,15 @@ def _known(store: ReadOnlyStore) -> Registry:
 def _named(store: ReadOnlyStore, name: str) -> tuple[Description, ...]:
     """The type of a name, as the store describes it."""
     registry = _known(store)
-    found = registry.describe(name)
-    if found is None:
+    described = registry.describe(name)
+    if described is None:
         if name.startswith("/"):
             raise NotATypeError(
                 name, why="a topic has no columns", accepted="Name a type, and give topic="
             )
         names = [description.name for description in registry.descriptions()]
         raise BadOptionError.choice("type", name, names or ["a type that somebody has published"])
-    return (found,)
+    return (described,)
 
 
 def _described(

@@ -148,24 +148,24 @@ class Worker:
         entries, high = batch.entries, batch.upto  # less, if there is damage behind it
         with self._store.view() as view:  # what attributes hold may be described later than events
             self._plan.routes.learn(view)
-        found = self._plan.match(entries)
-        pairs = sum(map(len, found.recipients))
-        unsure = self._plan.routes.unsure | found.unsure
-        recipients = encode_recipients(low, found.positions, found.recipients, unsure)
+        match = self._plan.match(entries)
+        pairs = sum(map(len, match.recipients))
+        unsure = self._plan.routes.unsure | match.unsure
+        recipients = encode_recipients(low, match.positions, match.recipients, unsure)
         return RangeReport(
-            low, high, len(entries), found.decoded, pairs, recipients, _failures(found), None
+            low, high, len(entries), match.decoded, pairs, recipients, _failures(match), None
         )
 
 
-def _failures(found: MatchResult) -> bytes:
-    if not found.failures:
+def _failures(match: MatchResult) -> bytes:
+    if not match.failures:
         return b""
     return _encode(
         [
             FailedMatch(
                 failure.name, failure.position, encode_record(failure.record), failure.reason
             )
-            for failure in found.failures
+            for failure in match.failures
         ]
     )
 
@@ -318,21 +318,21 @@ def cut(whole: list[RouteRange], tasks: int) -> list[list[RouteRange]]:
     """Share ranges out to some tasks evenly; to fewer tasks if there is little to do."""
     size = sum(span.high - span.low for span in whole if span.routes)
     share = max(LEAST, -(-size // max(tasks, 1)))
-    found: list[list[RouteRange]] = [[]]
+    shares: list[list[RouteRange]] = [[]]
     room = share
     for span in whole:
         while span.routes and span.high - span.low > room:
             at = span.low + room
-            found[-1].append(span._replace(high=at))
+            shares[-1].append(span._replace(high=at))
             span, room = span._replace(low=at), share
-            found.append([])
-        found[-1].append(span)
+            shares.append([])
+        shares[-1].append(span)
         if span.routes:
             room -= span.high - span.low
         if room == 0:
-            found.append([])
+            shares.append([])
             room = share
-    return [ranges for ranges in found if ranges]
+    return [ranges for ranges in shares if ranges]
 
 
 def batch_of(report: RangeReport) -> pa.RecordBatch:

@@ -76,9 +76,9 @@ def session(
 
 def active_session() -> SparkSession | None:
     """The session of this process, whichever thread made it."""
-    found: SparkSession | None = SparkSession._instantiatedSession
-    alive = found is not None and found.sparkContext._jsc is not None
-    return found if alive else None
+    active: SparkSession | None = SparkSession._instantiatedSession
+    alive = active is not None and active.sparkContext._jsc is not None
+    return active if alive else None
 
 
 def _patient(master: str) -> str:
@@ -137,10 +137,10 @@ def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"
     with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run(  # noqa: S603  (the Java of whoever runs this)
+        version = subprocess.run(  # noqa: S603  (the Java of whoever runs this)
             [java, "-version"], check=False, capture_output=True, text=True, timeout=20
         )
-        return told.stderr.partition("\n")[0] or told.stdout.partition("\n")[0] or java
+        return version.stderr.partition("\n")[0] or version.stdout.partition("\n")[0] or java
     return f"{java} cannot be run"
 
 

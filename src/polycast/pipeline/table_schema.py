@@ -116,11 +116,11 @@ def shared_fields(every: Sequence[tuple[Field, ...]], *, all_of: bool) -> tuple[
 
     An attribute that two of them declare in different ways has no column.
     """
-    found: dict[str, list[Field]] = {}
+    by_name: dict[str, list[Field]] = {}
     for fields in every:
         for field in fields:
-            found.setdefault(field.name, []).append(field)
-    kept = [same for same in found.values() if all_of or len(same) == len(every)]
+            by_name.setdefault(field.name, []).append(field)
+    kept = [same for same in by_name.values() if all_of or len(same) == len(every)]
     merged = (_merged(same) for same in kept)
     return tuple(field for field in merged if field is not None)
 
@@ -146,14 +146,14 @@ def _fields(
             f"{title} is made of itself", accepted="classes whose parts have an end"
         )
     _check_names([attribute.name for attribute in description.attributes])
-    found = []
+    fields = []
     for attribute in description.attributes:
         try:
-            found.append(_field(attribute, registry, (*around, title)))
+            fields.append(_field(attribute, registry, (*around, title)))
         except NoColumnError as refusal:
             why = f"attribute {attribute.name!r}: {refusal.why}"
             raise NoColumnError(why, accepted=refusal.accepted) from None
-    return tuple(found)
+    return tuple(fields)
 
 
 def _field(attribute: AttributeDescription, registry: Registry, around: tuple[str, ...]) -> Field:
@@ -241,7 +241,7 @@ def _spark_type(shape: ColumnShape, *, in_null: bool = False) -> DataType:
     in_null = in_null or shape.nullable
     if shape.kind == "object":
         return StructType([_spark_field(field, in_null=in_null) for field in shape.fields])
-    found = spark_type(PLAIN[shape.kind])
-    if isinstance(found, StructType) and in_null:
-        return StructType([StructField(field.name, field.dataType) for field in found])
-    return found
+    kind = spark_type(PLAIN[shape.kind])
+    if isinstance(kind, StructType) and in_null:
+        return StructType([StructField(field.name, field.dataType) for field in kind])
+    return kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, get_args
 
 Severity = Literal["error", "warning", "observation"]
 
@@ -110,9 +110,6 @@ class Report:
     def __str__(self) -> str:
         if not self.findings:
             return f"context {self.context!r}: nothing to report"
-        kinds: dict[str, Any] = {
-            "error": self.errors,
-            "warning": self.warnings,
-            "observation": self.observations,
-        }
-        return "\n".join(f"{kind}: {finding}" for kind, some in kinds.items() for finding in some)
+        return "\n".join(
+            f"{kind}: {finding}" for kind in get_args(Severity) for finding in self._of(kind)
+        )

@@ -42,10 +42,10 @@ class HiddenTypes:
         is_plain = self._plain.get(id(shape))
         if is_plain is None:
             is_plain = self._plain[id(shape)] = self._is_plain(shape)
-        found = None if is_plain else self._hidden(node, name, shape)
-        if found is None:
+        held_out = None if is_plain else self._hidden(node, name, shape)
+        if held_out is None:
             return
-        hidden, whole = found
+        hidden, whole = held_out
         hidden |= self._inside([*hidden, *whole])
         lines = {str(line): None for cls in hidden for line in self._lines_for(node, cls)}
         at, held = f"{node.path}.{name}", hint_text(shape.hint)

@@ -9,18 +9,14 @@ import enum
 import inspect
 import types
 import uuid
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polycast.contexts.resolve.attribute_shapes import (
-    attribute_hints,
-    has_attributes,
-    shape_of,
-)
+from polycast.contexts.resolve.attribute_shapes import attribute_hints, has_attributes, shape_of
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.events.isolation import copied, is_frozen
 from polycast.typesystem.attributes import Default, declared_defaults
+from polycast.typesystem.class_cache import cached_by_class
 from polycast.typesystem.class_kinds import is_protocol, kind_of
 
 if TYPE_CHECKING:
@@ -40,22 +36,12 @@ def is_unchangeable(cls: type) -> bool:
     return open_attributes(cls) == ()
 
 
-_open: weakref.WeakKeyDictionary[type, tuple[str, ...] | None] = weakref.WeakKeyDictionary()
-_UNKNOWN: tuple[str, ...] = ("not asked before",)
-
-
+@cached_by_class
 def open_attributes(cls: type) -> tuple[str, ...] | None:
     """The attributes that may hold mutable values; None if the objects are mutable themselves.
 
     An attribute may hold a subclass of its declared class, with mutable attributes of its own.
     """
-    attributes = _open.get(cls, _UNKNOWN)
-    if attributes is _UNKNOWN:
-        attributes = _open[cls] = _opened(cls)
-    return attributes
-
-
-def _opened(cls: type) -> tuple[str, ...] | None:
     if cls in _UNCHANGEABLE or (issubclass(cls, _UNCHANGEABLE) and kind_of(cls) != "value"):
         return ()
     if not is_frozen(cls):
@@ -111,18 +97,9 @@ class NoMaker(Exception):
     """Objects of a class cannot be made."""
 
 
-_makers: weakref.WeakKeyDictionary[type, Maker] = weakref.WeakKeyDictionary()
-
-
+@cached_by_class
 def maker_of(cls: type) -> Maker:
     """How to make objects of a class; `NoMaker` if that cannot be."""
-    maker = _makers.get(cls)
-    if maker is None:
-        maker = _makers[cls] = _maker(cls)
-    return maker
-
-
-def _maker(cls: type) -> Maker:
     if is_protocol(cls) or inspect.isabstract(cls):
         raise NoMaker(f"{cls.__name__} is abstract: there are no objects of it")
     if not has_attributes(cls) and kind_of(cls) in ("value", "enum", "flag"):
@@ -250,9 +227,6 @@ class _StateLayout:
     count: int  # of the names in the dictionary of an object that holds no more; -1 if unknown
 
 
-_layouts: weakref.WeakKeyDictionary[type, _StateLayout] = weakref.WeakKeyDictionary()
-
-
 def undeclared(cls: type) -> frozenset[str]:
     """Undeclared attributes that objects certainly have, because the constructor takes them."""
     if kind_of(cls) != "class" or not any("__init__" in vars(base) for base in cls.__mro__[:-1]):
@@ -305,14 +279,8 @@ def _completed(layout: _StateLayout, value: Any, made: Any) -> Any:
     return made
 
 
+@cached_by_class
 def _layout_of(cls: type) -> _StateLayout:
-    layout = _layouts.get(cls)
-    if layout is None:
-        layout = _layouts[cls] = _new_layout(cls)
-    return layout
-
-
-def _new_layout(cls: type) -> _StateLayout:
     declared = frozenset(attribute_hints(cls))
     try:
         parameters = frozenset(inspect.signature(cls).parameters)

@@ -72,15 +72,14 @@ class ContextState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def state_of(context: Context) -> bytes:
     """A context as bytes for a store; its functions must be importable or liftable."""
-    mappings = [*annotated_mappings(context), *context.mapping_lines]
     state = ContextState(
         _FORMAT,
         context.name,
         tuple(parent.name for parent in context.parents),
-        tuple(TypeState(*_named(cls), describe(cls).hash) for cls in context.types),
+        tuple(_type(cls, describe(cls).hash) for cls in context.types),
         tuple(
             MappingState(_type(mapping.source), _type(mapping.target), mapping.direction)
-            for mapping in mappings
+            for mapping in (*annotated_mappings(context), *context.mapping_lines)
         ),
         tuple(
             RuleState(line.pattern, _function(context, line.function, f"the rule {line.pattern!r}"))
@@ -98,12 +97,8 @@ def state_of(context: Context) -> bytes:
     return msgspec.json.encode(state)
 
 
-def _named(cls: type) -> tuple[str, int]:
-    return wire_name(cls), wire_version(cls)
-
-
-def _type(cls: type) -> TypeState:
-    return TypeState(*_named(cls))
+def _type(cls: type, digest: str = "") -> TypeState:
+    return TypeState(wire_name(cls), wire_version(cls), digest)
 
 
 def _function(context: Context, given: Any, what: str) -> FunctionState:
@@ -206,25 +201,36 @@ def context_from(
 # -- differences -----------------------------------------------------------------------------------
 
 
+_OTHER_FORM = "its attributes are others"
+
+
 def differences(there: bytes, here: bytes) -> list[str]:
     """The differences between the stored declaration and the local one, line by line."""
-    old, new = read_state(there), read_state(here)
+    old, new = _declared(read_state(there)), _declared(read_state(here))
     lines = [
-        *_changed("", {"parents": ", ".join(old.parents)}, {"parents": ", ".join(new.parents)}),
-        *_changed("", {"strict": str(old.strict)}, {"strict": str(new.strict)}),
-        *_changed("type ", _types(old), _types(new), _OTHER_FORM),
-        *_changed("mapping ", _mappings(old), _mappings(new)),
-        *_changed("rule ", _rules(old), _rules(new)),
-        *_changed("whole ", _wholes(old), _wholes(new)),
+        line
+        for what, declared in old.items()
+        for line in _changed(what, declared, new[what], _OTHER_FORM if what == "type " else "")
     ]
     return lines or ["the same lines are in another order"]
 
 
-_OTHER_FORM = "its attributes are others"
+def _declared(state: ContextState) -> dict[str, dict[str, str]]:
+    """What is declared: by what kind of line, and by what it is about."""
+    return {
+        "": {"parents": ", ".join(state.parents), "strict": str(state.strict)},
+        "type ": {_type_text(cls): cls.hash for cls in state.types},
+        "mapping ": {
+            f"{_type_text(mapping.source)} {mapping.direction}": _type_text(mapping.target)
+            for mapping in state.mappings
+        },
+        "rule ": {rule.pattern: _function_text(rule.function) for rule in state.rules},
+        "whole ": {_type_text(line.source): _function_text(line.function) for line in state.wholes},
+    }
 
 
 def _changed(
-    what: str, there: Mapping[str, str], here: Mapping[str, str], otherwise: str = ""
+    what: str, there: Mapping[str, str], here: Mapping[str, str], otherwise: str
 ) -> list[str]:
     lines = []
     for key in dict.fromkeys((*there, *here)):
@@ -240,32 +246,13 @@ def _changed(
     return lines
 
 
-def _types(state: ContextState) -> dict[str, str]:
-    return {_type_text(cls): cls.hash for cls in state.types}
-
-
-def _mappings(state: ContextState) -> dict[str, str]:
-    return {f"{_type_text(m.source)} {m.direction}": _type_text(m.target) for m in state.mappings}
-
-
-def _rules(state: ContextState) -> dict[str, str]:
-    return {rule.pattern: _function_text(rule.function) for rule in state.rules}
-
-
-def _wholes(state: ContextState) -> dict[str, str]:
-    return {_type_text(whole.source): _function_text(whole.function) for whole in state.wholes}
-
-
 def _type_text(given: TypeState) -> str:
     return given.name if given.version == 1 else f"{given.name} version {given.version}"
 
 
 def _function_text(given: FunctionState) -> str:
     name = given.name or f"the expression {given.tree}"
-    marks = [mark for mark, holds in _marks(given) if holds]
+    # An expression is always taken unchecked.
+    marks = ["unchecked"] if given.unchecked and given.name else []
+    marks += ["impure"] if given.impure else []
     return f"{name} ({', '.join(marks)})" if marks else name
-
-
-def _marks(given: FunctionState) -> list[tuple[str, bool]]:
-    is_named = bool(given.name)  # an expression is always taken unchecked
-    return [("unchecked", given.unchecked and is_named), ("impure", given.impure)]

@@ -48,15 +48,11 @@ class Pattern:
 
 
 class BadPattern(Exception):
-    """A pattern is wrong, at some place in it."""
+    """A pattern is wrong: its text has a mark below the place."""
 
     def __init__(self, code: str, why: str, *, text: str, at: int) -> None:
-        super().__init__(why)
-        self.code, self.why, self.text, self.at = code, why, text, at
-
-    def message(self) -> str:
-        """What is wrong, with the pattern and a mark below the place."""
-        return f"{self.why}\n    {self.text}\n    {' ' * self.at}^"
+        super().__init__(f"{why}\n    {text}\n    {' ' * at}^")
+        self.code = code
 
 
 class _Token(NamedTuple):
@@ -101,8 +97,7 @@ class _PatternParser:
     def _expect(self, mark: str) -> None:
         token = self._peek()
         if token is None or token.text != mark:
-            at = len(self._text) if token is None else token.at
-            raise self._bad("bad-pattern", f"here {mark!r} is expected", at)
+            raise self._expected(repr(mark), token)
         self._next += 1
 
     def _is_mark(self, mark: str) -> bool:
@@ -112,9 +107,12 @@ class _PatternParser:
     def _name(self, wanted: str) -> _Token:
         token = self._peek()
         if token is None or token.mark:
-            at = len(self._text) if token is None else token.at
-            raise self._bad("bad-pattern", f"here {wanted} is expected", at)
+            raise self._expected(wanted, token)
         return token
+
+    def _expected(self, wanted: str, token: _Token | None) -> BadPattern:
+        at = len(self._text) if token is None else token.at
+        return self._bad("bad-pattern", f"here {wanted} is expected", at)
 
     # -- types -------------------------------------------------------------------------------------
 

@@ -181,13 +181,7 @@ def _why(named: Any, module: str, name: str) -> str:
     return f"{module} has no {name}"
 
 
-def registered(
-    option: str,
-    modules: object,
-    functions: object,
-    *,
-    where: str,
-) -> RegisteredNames:
+def registered(option: str, modules: object, functions: object, *, where: str) -> RegisteredNames:
     """The names that may be looked up: in some modules, and of functions by the names given."""
     given = {} if functions is None else functions
     if not isinstance(given, Mapping):

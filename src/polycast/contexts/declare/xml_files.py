@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from xml.sax.saxutils import quoteattr
 
 from polycast.contexts.check.findings import Finding
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from polycast.contexts.declare.xml_reader import Declaration, Element
 
 
+T = TypeVar("T")
 IDENTITY = "identity"
 _IDENTITIES = (IDENTITY, "toIdentity", "polycast.identity")
 
@@ -120,36 +121,31 @@ class _ContextReader:
         return SourceLocation(context, self._file, element.line)
 
     def _type(self, element: Element, attribute: str) -> type | None:
-        try:
-            return self._names.type_of(element.values[attribute])
-        except _UnknownName as error:
-            self._error(error.code, str(error), element)
-            return None
+        return self._tried(element, lambda: self._names.type_of(element.values[attribute]))
 
     def _types_at(self, element: Element, known: KnownTypes) -> tuple[type, ...] | None:
         """The types whose methods a bare name may be; None if the pattern is wrong."""
         name = element.values["function"]
         if not name.isidentifier() or name in _IDENTITIES:
             return ()
-        try:
-            return parse_pattern(element.values["pattern"], known)[0].last.types
-        except BadPattern as error:
-            self._error(error.code, error.message(), element)
-            return None
+        pattern = element.values["pattern"]
+        return self._tried(element, lambda: parse_pattern(pattern, known)[0].last.types)
 
     def _function(self, element: Element, types: tuple[type, ...] | None) -> Any:
         if types is None:  # the error is reported already
             return None
-        try:
-            return self._names.function_of(element.values["function"], types)
-        except _UnknownName as error:
-            self._error(error.code, str(error), element)
-            return None
+        name = element.values["function"]
+        return self._tried(element, lambda: self._names.function_of(name, types))
 
-    def _error(self, code: str, text: str, element: Element) -> None:
-        self._errors.append(Finding(code, text, f"{self._file}:{element.line}"))
-        if len(self._errors) == MOST_ERRORS:
-            raise TooManyErrors
+    def _tried(self, element: Element, look_up: Callable[[], T]) -> T | None:
+        """What names of an element mean; None if that is an error, which is collected."""
+        try:
+            return look_up()
+        except (_UnknownName, BadPattern) as error:
+            self._errors.append(Finding(error.code, str(error), f"{self._file}:{element.line}"))
+            if len(self._errors) == MOST_ERRORS:
+                raise TooManyErrors from None
+            return None
 
 
 def _line_of(where: str, file: str) -> str:

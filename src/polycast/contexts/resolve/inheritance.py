@@ -220,10 +220,7 @@ class _Inheritance:
         for mapping in mappings:
             self._check_ends(mapping)
         return self._once(
-            mappings,
-            lambda mapping: (mapping.source, mapping.direction),
-            "mapping-twice",
-            "source",
+            mappings, lambda mapping: (mapping.source, mapping.direction), "mapping-twice", "source"
         )
 
     def _wholes(self) -> dict[type, WholeRule]:
@@ -253,7 +250,7 @@ class _Inheritance:
         try:
             pattern, warnings = parse_pattern(line.pattern, self._settled.types)
         except BadPattern as error:
-            self._report(error.code, error.message(), where)
+            self._report(error.code, str(error), where)
             return None
         for warning in warnings:
             self._report(warning.code, warning.text, where)

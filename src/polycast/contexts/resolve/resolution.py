@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from polycast.typesystem.class_cache import cached_by_class
 from polycast.typesystem.describe import supertypes_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ class Distance(NamedTuple):
 
 
 FARTHEST = Distance(1_000_000, 1_000_000)  # `object`, which no class declares
-_distances: weakref.WeakKeyDictionary[type, dict[type, Distance]] = weakref.WeakKeyDictionary()
 
 
 def is_subtype(met: type, named: type) -> bool:
@@ -37,10 +36,7 @@ def is_subtype(met: type, named: type) -> bool:
 
 def distance(met: type, named: type) -> Distance:
     """The distance from the type that is met up to one of its supertypes."""
-    distances = _distances.get(met)
-    if distances is None:
-        distances = _distances[met] = _all_distances(met)
-    return distances.get(named, FARTHEST)
+    return _distances(met).get(named, FARTHEST)
 
 
 def most_derived(met: type, candidates: list[type]) -> list[type]:
@@ -49,7 +45,8 @@ def most_derived(met: type, candidates: list[type]) -> list[type]:
     return sorted(supertypes, key=lambda supertype: distance(met, supertype))
 
 
-def _all_distances(met: type) -> dict[type, Distance]:
+@cached_by_class
+def _distances(met: type) -> dict[type, Distance]:
     places: dict[type, int] = {met: 0}
     waiting = [met]
     for cls in waiting:
@@ -250,6 +247,7 @@ class ResolvedRule:
         return f"{self.path} ({self.types[-1].__name__}): {rule} ({why})"
 
 
+@dataclass(eq=False, slots=True)
 class PathNode:
     """A path, with the rule that wins there.
 
@@ -257,30 +255,19 @@ class PathNode:
     node for each type met; `scope` has these nodes.
     """
 
-    __slots__ = (
-        "_children",
-        "_resolver",
-        "_scopes",
-        "parent",
-        "path",
-        "reason",
-        "rules",
-        "runner_up",
-        "scope",
-        "winner",
-    )
+    _resolver: Resolver
+    path: EventPath
+    parent: PathNode | None
+    rules: tuple[Rule, ...]
+    scope: dict[type, PathNode] | None = None
+    winner: Rule | None = None
+    runner_up: Rule | None = None
+    reason: str = "only"
+    _children: dict[tuple[str, type], PathNode] = field(default_factory=dict)
+    _scopes: dict[object, dict[type, PathNode]] = field(default_factory=dict)
 
-    def __init__(
-        self, resolver: Resolver, path: EventPath, parent: PathNode | None, rules: tuple[Rule, ...]
-    ) -> None:
-        self._resolver, self.path, self.parent, self.rules = resolver, path, parent, rules
-        self._children: dict[tuple[str, type], PathNode] = {}
-        self._scopes: dict[object, dict[type, PathNode]] = {}
-        self.scope: dict[type, PathNode] | None = None
-        self.winner: Rule | None = None
-        self.runner_up: Rule | None = None
-        self.reason = "only"
-        if parent is not None:  # a rule never applies to the event itself
+    def __post_init__(self) -> None:
+        if self.parent is not None:  # a rule never applies to the event itself
             self._choose()
 
     def _choose(self) -> None:
