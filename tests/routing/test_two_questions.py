@@ -187,7 +187,7 @@ def test_the_log_reader_brings_to_those_that_the_reference_names(world: World) -
         records = engine.store.read(1, limit=100).entries
         targets = [Wanting(number, interest) for number, interest in enumerate(interests)]
         for stored, each in zip(records, sent, strict=True):
-            router = engine.source._router
+            router = engine.source.router
             wanted = [each.number for each in targets if router.wanted(each, [stored])]
             assert wanted == expected(interests, each), each
 

@@ -123,7 +123,7 @@ def run_compare(given: Namespace, terminal: Terminal) -> int:
             comparing = ContextComparison(
                 store, sides, RegisteredNames(_modules(given)).get, given.samples
             )
-            for view in comparing.outlooks:
+            for view in comparing.views:
                 view.check(store.newest(), "per_batch")
             comparison = comparing.nothing()
             for at in range(low, high, _STEP):

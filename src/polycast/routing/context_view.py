@@ -12,8 +12,9 @@ from polycast.errors import BadContextError, BadOptionError, ContextRefusedError
 from polycast.errors.failures import FAILURES
 from polycast.events import JSON, codec_for
 from polycast.routing.context_versions import ContextHistory
+from polycast.routing.search import known_types
 from polycast.stores import ContextVersion
-from polycast.typesystem import Registry, wire_name
+from polycast.typesystem import wire_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from polycast.events import Record
     from polycast.stores import Store, Stored, View
     from polycast.stores.sqlite.store import Readable
+    from polycast.typesystem import Registry
 
 IMPURE = "per_batch"
 DraftContext = tuple[str, ...]
@@ -40,20 +42,22 @@ def draft_of(context: object) -> tuple[str | None, DraftContext]:
     errors = context.check().errors
     if errors:
         raise ContextRefusedError(context.name, errors)
-    return context.name, tuple(state_of(each).decode() for each in context.lineage())
+    return context.name, tuple(state_of(part).decode() for part in context.lineage())
 
 
 def functions_of(state: ContextState) -> list[FunctionState]:
     """All functions that a context names."""
-    named = [*(each.function for each in state.rules), *(each.function for each in state.wholes)]
-    return [each for each in named if each.name != "-"]
+    named = [*(rule.function for rule in state.rules), *(rule.function for rule in state.wholes)]
+    return [function for function in named if function.name != "-"]
 
 
 def check_pure(name: str, states: list[ContextState], impure: str | None) -> None:
     """Refuse a context that may give another result each time, unless that is wanted."""
     if impure not in (None, IMPURE):
         raise BadOptionError.choice("impure", impure, (IMPURE,))
-    found = [each.name for state in states for each in functions_of(state) if each.impure]
+    found = [
+        function.name for state in states for function in functions_of(state) if function.impure
+    ]
     if found and impure is None:
         raise BadOptionError(
             "context",
@@ -99,7 +103,9 @@ class ContextView:
         check_pure(self.context, states, impure)
         if not kept.is_whole:
             named = {
-                each.name.partition(":")[0] for state in states for each in functions_of(state)
+                function.name.partition(":")[0]
+                for state in states
+                for function in functions_of(state)
             }
             given = list(imports)
             missing = sorted(named - {"", "builtins", "polycast", *given})
@@ -136,7 +142,7 @@ class ContextView:
         """What a class of the root is, or was, here."""
         assert self.context is not None
         found = (kept.member.incoming.becomes(cls) for kept in self._history.every(self.context))
-        return {each for each in found if each is not None}
+        return {there for there in found if there is not None}
 
 
 PAGE = 2_000  # records that are read at once
@@ -208,7 +214,7 @@ class Comparison(msgspec.Struct):
             f"{self.vanish:,} vanish, {self.fail:,} fail, {self.recover:,} fail no more"
         ]
         lines += [f"  {name}: {count:,}" for name, count in sorted(self.types.items())]
-        return "\n".join([*lines, *(f"  {each}" for each in self.samples)])
+        return "\n".join([*lines, *(f"  {sample}" for sample in self.samples)])
 
 
 class ContextComparison:
@@ -222,17 +228,15 @@ class ContextComparison:
         samples: int,
     ) -> None:
         self._store, self._samples = store, samples
-        self._registry = Registry()
-        self.outlooks = [ContextView(self._registry, function, *side) for side in sides]
         with store.view() as view:
-            for each in view.descriptions():
-                self._registry.add(each)
-            for outlook in self.outlooks:
-                outlook.look(view)
+            self._registry = known_types(view)
+            self.views = [ContextView(self._registry, function, *side) for side in sides]
+            for context in self.views:
+                context.look(view)
 
     def nothing(self) -> Comparison:
         """Before anything is looked at."""
-        old, new = (each.context or "root" for each in self.outlooks)
+        old, new = (view.context or "root" for view in self.views)
         return Comparison(old, new)
 
     def part(self, low: int, high: int) -> Comparison:
@@ -246,7 +250,7 @@ class ContextComparison:
         return found
 
     def _add(self, stored: Stored, found: Comparison) -> None:
-        before, after = (self._seen(each, stored) for each in self.outlooks)
+        before, after = (self._shown(view, stored) for view in self.views)
         if before is None and after is None:
             return  # neither gets it
         found.events += 1
@@ -261,15 +265,15 @@ class ContextComparison:
         if len(found.samples) < self._samples:
             found.samples.append(Sample(stored.position, name, fate, differences, why))
 
-    def _seen(self, outlook: ContextView, stored: Stored) -> dict[str, Any] | BaseException | None:
+    def _shown(self, view: ContextView, stored: Stored) -> dict[str, Any] | BaseException | None:
         """An event as plain data, with its type; None if it does not get there."""
-        record = outlook.record(stored.record)
+        record = view.record(stored.record)
         if record is None:
             return None
         try:
             event = codec_for(record.codec).decode(record, registry=self._registry)
-            if outlook.needs_translation(stored.record):
-                event = outlook.translator(stored.position)(event)
+            if view.needs_translation(stored.record):
+                event = view.translator(stored.position)(event)
             if event is None:
                 return None
             text = JSON.encode(event, registry=self._registry).payload

@@ -97,8 +97,8 @@ class NameMeanings:
         self._would_be_open: set[str] = set()
         self._parts: dict[str, dict[str, bool]] = {}  # by the names of their types
         self._types: dict[str, TypeExpression] = {}  # what a field of a name may be, in any class
-        for each in registry.descriptions():
-            self.add(each)
+        for description in registry.descriptions():
+            self.add(description)
 
     def add(self, description: Description) -> frozenset[str]:
         """One more is known; the names that may stand for something else now."""
@@ -120,8 +120,8 @@ class NameMeanings:
                 changed |= _joining(self.open, self._would_be_open)
                 for part, is_sequence in self._parts.get(name, {}).items():
                     changed |= self._have_object(part, is_sequence=is_sequence)
-        for each in description.attributes:
-            changed |= self._see(each.name, each.type)
+        for attribute in description.attributes:
+            changed |= self._see(attribute.name, attribute.type)
         if bool(self.sequences) != had_sequences:
             changed.add(VARIABLE)
         return frozenset(changed)
@@ -168,7 +168,7 @@ class NameMeanings:
     def can_ask(self, tree: Node) -> bool:
         """Whether a tree means the same with the classes that are here as with the real ones."""
         # An object by itself may have a way of its own to be true.
-        doubtful = _is_object(tree, self) or any(_is_doubtful(each, self) for each in walk(tree))
+        doubtful = _is_object(tree, self) or any(_is_doubtful(node, self) for node in walk(tree))
         return not doubtful and self.is_affordable(tree)
 
     def is_affordable(self, tree: Node) -> bool:
@@ -231,7 +231,7 @@ def _either(one: TypeExpression | None, other: TypeExpression) -> TypeExpression
 
 def _joining(known: set[str], names: Iterable[str]) -> set[str]:
     """Have names among those that are known; those that were not."""
-    new = {each for each in names if each not in known}
+    new = {name for name in names if name not in known}
     known |= new
     return new
 
@@ -253,7 +253,7 @@ def is_ambiguous(digest: str, registry: Registry, versions: Counter[str]) -> boo
         known = registry.describe(name)
         if known is not None:
             waiting += known.supertypes
-            waiting += [each for part in known.attributes for each in _names(part.type)]
+            waiting += [held for part in known.attributes for held in _names(part.type)]
     return False
 
 
@@ -266,12 +266,15 @@ def _is_doubtful(node: Node, names: NameMeanings) -> bool:
         return node.method in names.behaving or any(_is_object(e, names) for e in node.arguments)
     if isinstance(node, InstanceOf):
         described = map(describe, node.classes)
-        return any(each.kind == "protocol" or each.name in names.several for each in described)
+        return any(
+            description.kind == "protocol" or description.name in names.several
+            for description in described
+        )
     if isinstance(node, Quantified | Item):
         over = node.over if isinstance(node, Quantified) else node.of
         is_sequence = isinstance(over, Attribute) and over.name in names.sequences
         return _is_object(over, names) and not is_sequence
-    return any(_is_object(each, names) for each in node.children())
+    return any(_is_object(child, names) for child in node.children())
 
 
 def _is_object(node: Node, names: NameMeanings) -> bool:
@@ -285,8 +288,8 @@ def _is_object(node: Node, names: NameMeanings) -> bool:
 
 def _names(expression: TypeExpression) -> set[str]:
     found = {expression.name}
-    for each in expression.arguments:
-        found |= _names(each)
+    for argument in expression.arguments:
+        found |= _names(argument)
     return found
 
 

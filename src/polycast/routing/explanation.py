@@ -85,7 +85,7 @@ def meaning_of(
     if definition.group is not None:
         reasons.append(f"one of the group {definition.group!r}: an event goes to one member")
     reasons.append(durable)
-    return [each for each in reasons if each is not None]
+    return [reason for reason in reasons if reason is not None]
 
 
 def _wanted(definition: Definition) -> str:
@@ -253,7 +253,7 @@ def criteria_of(interest: Interest) -> Criteria:
 
 def criteria_in_plan(definition: Definition, entry: PlannedRoute | None) -> Criteria:
     """What a subscription of a store asks; without an entry in a plan, its types are not known."""
-    names = [each.name for each in definition.types]
+    names = [selected.name for selected in definition.types]
     types = _types_in_words(names, every=definition.every, exact=definition.exact)
     is_open = definition.open
     if entry is None:
@@ -307,7 +307,7 @@ def _of_filter(wish: Criteria, seen: EventView, topic: str | None) -> tuple[Verd
     except NotDecodableError as error:
         return None, [f"the event cannot be read here: {error}"]
     verdicts = wish.where.on(topic).verdicts(event)
-    passes, reasons = verdicts[0].passes is True, [str(each) for each in verdicts]
+    passes, reasons = verdicts[0].passes is True, [str(verdict) for verdict in verdicts]
     if passes and not wish.is_whole:
         return None, [*reasons, "the rest of the filter only the subscriber can ask"]
     return passes, reasons

@@ -119,7 +119,9 @@ class TargetTable:
 
     def add(self, target: Target) -> None:
         """Let a target have what it is interested in."""
-        self._chosen[target] = [(each.context, each.selector) for each in target.interests()]
+        self._chosen[target] = [
+            (interest.context, interest.selector) for interest in target.interests()
+        ]
         if _is_opaque(target):
             self._opaque.add(target)
         for choice in self._chosen[target]:
@@ -187,7 +189,7 @@ class TargetTable:
             self._covering.clear()
             self._token = token
         if cls not in self._covering:
-            covering = {each: None for each in self._general if each[1].covers_class(cls)}
+            covering = {choice: None for choice in self._general if choice[1].covers_class(cls)}
             self._covering[cls] = covering
         return self._covering[cls]
 
@@ -285,7 +287,7 @@ class TargetIndex:
 
     def wanting(self, event: Any, topic: str | None) -> set[Target]:
         """Who wants an event."""
-        return {each.target for each in self._matcher.match(event, topic=topic)}
+        return {member.target for member in self._matcher.match(event, topic=topic)}
 
     def chooser(
         self,
@@ -313,11 +315,11 @@ class TargetIndex:
                 if hits * DENSE > looked * (len(direct) + len(queued)):
                     dense()
                 looked = hits = 0
-            calls = [number for each in found if (number := called(each)) is not None]
+            calls = [number for member in found if (number := called(member)) is not None]
             calls.sort()
             if not queued:
                 return calls, []
-            boxes = [number for each in found if (number := waiting(each)) is not None]
+            boxes = [number for member in found if (number := waiting(member)) is not None]
             boxes.sort()
             return calls, [queued[number] for number in boxes]
 
@@ -326,7 +328,7 @@ class TargetIndex:
     def _numbers(self, targets: tuple[Target, ...]) -> Callable[[Member], int | None]:
         """The number of each target, by what it is in the index now."""
         members = [(self._members.get(target), number) for number, target in enumerate(targets)]
-        return {each: number for each, number in members if each is not None}.get
+        return {member: number for member, number in members if member is not None}.get
 
 
 MOST_CANDIDATES = 4_096  # that are remembered: each topic has its own, and topics never end

@@ -264,7 +264,9 @@ class RouteCompiler:
             return Route(partial(self._publisher.post, metadata=key.metadata()), CellType(False))
         route = self._make_free(cls, key, targets, others_at)
         # For those who are called in this thread it is translated ahead; others may be faster.
-        is_late = any(each.inline for each in others_at) and any(t.direct is None for t in targets)
+        is_late = any(context.inline for context in others_at) and any(
+            t.direct is None for t in targets
+        )
         if not (self._isolated or is_late or any(target.copies for target in targets)):
             return route
         # What can be changed is copied, or translated, on the slow path, before anybody has it.
@@ -276,13 +278,13 @@ class RouteCompiler:
         """A route that hands the very object to those in its own context."""
         topic = key.topic
         is_indexed = not self._dispatcher.routes.is_dense(cls, key) and pays_to_index(targets)
-        late = [each for each in others_at if each.inline] if targets else []
+        late = [context for context in others_at if context.inline] if targets else []
         targets = (*map(EarlyTranslation, late), *targets, *others_at)
         calls = [(target, call) for target in targets if (call := target.direct) is not None]
         direct = tuple(target for target, _ in calls)
         chosen = set(direct)
         queued = tuple(target for target in targets if target not in chosen)
-        if is_indexed and not any(each.inline for each in others_at):
+        if is_indexed and not any(context.inline for context in others_at):
             return self._make_indexed(cls, key, calls, queued)
         tests = tuple(target.test_for(cls, topic) for target in queued)
         wants = tuple(target.test_for(cls, topic) for target in direct)
@@ -321,11 +323,13 @@ class RouteCompiler:
             if key.source is not None and any(map(self._plan.translation.way_again, dict(others))):
                 return None  # their root form has to be kept
             if key.source is None or len(others) < 2:
-                return [self._context_target(*each, key) for each in others]
+                return [self._context_target(*candidates, key) for candidates in others]
             if not shares_translation(tuple(target for _, targets in others for target in targets)):
                 return None
             # They share a root form, which is made once.
-            inner = [self._context_target(*each, RouteKey(key.topic)) for each in others]
+            inner = [
+                self._context_target(*candidates, RouteKey(key.topic)) for candidates in others
+            ]
             return [
                 ContextGroupTarget(
                     self._plan.translation.way_out(key.source),

@@ -107,7 +107,9 @@ def decode_recipients(low: int, data: bytes) -> Recipients:
             raise ValueError("its parts do not fit together")
     except (msgspec.DecodeError, ValueError) as error:
         raise NotDecodableError("the recipients of a stretch", why=str(error)) from None
-    return Recipients([low + each for each in distances], ends, numbers, frozenset(body.unsure))
+    return Recipients(
+        [low + distance for distance in distances], ends, numbers, frozenset(body.unsure)
+    )
 
 
 def _packed(code: str, values: list[int]) -> bytes:

@@ -77,8 +77,8 @@ class RecordRouter:
         known = self._learnt
         with self._store.view() as view:
             descriptions = view.descriptions(after=known)
-        for each in descriptions:
-            self.registry.add(each)
+        for description in descriptions:
+            self.registry.add(description)
         self._learnt = max(self._learnt, known + len(descriptions))
         return bool(descriptions)
 

@@ -69,7 +69,9 @@ class DescribedTypes:
         """Learn the descriptions that have come into the store; those that are new here."""
         new = view.descriptions(after=self._learnt)
         self._learnt += len(new)
-        unknown = [each for each in new if self.registry.described(each.hash) is None]
+        unknown = [
+            description for description in new if self.registry.described(description.hash) is None
+        ]
         for description in unknown:
             self.registry.add(description)
         if unknown:

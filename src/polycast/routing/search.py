@@ -44,8 +44,8 @@ def place_of(view: View, kept: StoredSubscription) -> Place:
     flights = view.flights(kept.name)
     return Place(
         kept.cursor,
-        frozenset(each.position for each in flights if not each.done),
-        frozenset(each.position for each in flights if each.done),
+        frozenset(flight.position for flight in flights if not flight.done),
+        frozenset(flight.position for flight in flights if flight.done),
     )
 
 
@@ -178,7 +178,7 @@ class History:
 
     def _types(self) -> list[int] | None:
         """The numbers of the types that can be meant; None if that is all of them."""
-        if any(each.context is not None for each in self._search.wanted):
+        if any(definition.context is not None for definition in self._search.wanted):
             return None  # what they are in a context, only that knows
         kinds, types = self._store.types(), self._plan.routes.types
         selectors = [route.selector for route in self._plan.routes.entries.values()]
@@ -234,15 +234,15 @@ def search_for(
 def known_types(view: View) -> Registry:
     """The types that a store describes."""
     registry = Registry()
-    for each in view.descriptions():
-        registry.add(each)
+    for description in view.descriptions():
+        registry.add(description)
     return registry
 
 
 def _durable(view: View, name: str) -> StoredSubscription:
     kept = view.subscription(name)
     if kept is None or not kept.durable:
-        names = [each.name for each in view.subscriptions() if each.durable]
+        names = [subscription.name for subscription in view.subscriptions() if subscription.durable]
         raise BadOptionError.choice(
             "to", name, names or ["a durable subscription, of which it has none"]
         )
@@ -253,11 +253,11 @@ def _missing(view: View, definition: Definition) -> str:
     """The types of a definition that nobody has described."""
     registry = known_types(view)
     found = []
-    for each in definition.types:
+    for selected in definition.types:
         try:
-            registry.class_for(each.name, each.version, each.hash)
+            registry.class_for(selected.name, selected.version, selected.hash)
         except NotDecodableError:
-            found.append(each.name)
+            found.append(selected.name)
     return ", ".join(found)
 
 
@@ -277,7 +277,9 @@ def _asked(
         lifted.check(*selector.types, every=selector.every)
     interest = Interest(selector, lifted, level_named("sorted_set"))
     described = {
-        each.hash: each for cls in selector.types for each in (describe(cls), *describe_all(cls))
+        description.hash: description
+        for cls in selector.types
+        for description in (describe(cls), *describe_all(cls))
     }
     return definition_of(interest, engine="spark"), tuple(described.values())
 
@@ -286,6 +288,6 @@ def _named(view: View, name: str) -> type:
     registry = known_types(view)
     found = registry.describe(name)
     if found is None:
-        names = [each.name for each in registry.descriptions()]
+        names = [description.name for description in registry.descriptions()]
         raise BadOptionError.choice("type", name, names or ["a type that somebody has published"])
     return registry.class_for(found.name, found.version, found.hash)

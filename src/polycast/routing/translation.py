@@ -43,7 +43,9 @@ class MemoryContextVersions:
         found: dict[str, Versions] = {}
         for name in dict.fromkeys((*self._versions, *members)):
             # One that begins where the next does was never in effect.
-            versions = tuple(each for each in self._versions.get(name, ()) if each[0] < start)
+            versions = tuple(
+                version for version in self._versions.get(name, ()) if version[0] < start
+            )
             member = members.get(name)
             if member is not (versions[-1][1] if versions else None):
                 versions = (*versions, (start, member))

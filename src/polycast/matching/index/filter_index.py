@@ -313,7 +313,7 @@ class Index:
     def match_batch(self, events: list[Any]) -> list[list[Any]]:
         """The keys that each of many events is for."""
         state = self.state()
-        if len(events) < SMALL_BATCH or state.singly or importlib.util.find_spec("numpy") is None:
+        if len(events) < SMALL_BATCH or state.singly or not _has_numpy():
             return [self.match(event) for event in events]
         if state.singly is None and len(events) >= TRIAL:
             state.batches += 1
@@ -386,6 +386,10 @@ class Index:
                 now += trial.share(chosen.predicate)
                 better += trial.share(best.predicate)
         return now > WORTH * better
+
+
+def _has_numpy() -> bool:
+    return importlib.util.find_spec("numpy") is not None
 
 
 def _asked(which: Iterable[int], batch: EventBatch, ask: Callable[[Any], list[int]]) -> Found:
