@@ -118,7 +118,7 @@ def compare(
     with open_readonly(path) as store:
         low, high = start_of(store, since) or store.oldest(), end_of(store, until)
         comparing = ContextComparison(store, sides, bundle.names().get, samples)
-        for view in comparing.outlooks:
+        for view in comparing.views:
             view.check(store.newest(), impure, bundle.imports)
     comparison = comparing.nothing()
     for part in _Workers(path, bundle, look).look(spark, low, high):
