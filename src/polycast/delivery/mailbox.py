@@ -181,12 +181,13 @@ class Mailbox:
         if self.claims is not None:
             self.claims.claim_soon()
 
-    def reserve(self, count: int, *, inside: bool) -> None:
+    def reserve(self, count: int, *, is_inside: Callable[[], bool]) -> None:
         """Wait for room for so many, at most as long as the subscription says."""
-        settings = self.queue.settings
-        wait = 0.0 if inside or callbacks_under_way.get() else settings.block_for
-        if not self.services.threaded or count > settings.queue:
-            wait = 0.0
+        settings, wait = self.queue.settings, 0.0
+        if self.queue.reserve(count, wait):
+            return
+        if self.services.threaded and count <= settings.queue:
+            wait = 0.0 if callbacks_under_way.get() or is_inside() else settings.block_for
         if not self.queue.reserve(count, wait):
             raise QueueFullError(self.title, queue=settings.queue, waited=wait)
 

@@ -218,7 +218,7 @@ class ContextTarget:
     def expired(self) -> None:
         """What can expire takes the slow path."""
 
-    def reserve(self, count: int, *, inside: bool) -> None:
+    def reserve(self, count: int, *, is_inside: Callable[[], bool]) -> None:
         """Nobody there makes a publisher wait."""
 
     def release(self, count: int) -> None:

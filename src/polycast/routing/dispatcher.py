@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotAvailableError
@@ -198,9 +197,11 @@ class Dispatcher:
 
     def reserve(self, recipients: Iterable[list[Recipient]], room: ExitStack) -> None:
         """Wait until all that can make a publisher wait have room for what they get."""
-        blocking = (target for some in recipients for target, _, _ in some if target.blocking)
-        for target, count in Counter(blocking).items():
-            target.reserve(count, inside=self.inline_lock.is_mine())
+        counts: dict[Target, int] = {}
+        for target in (target for some in recipients for target, _, _ in some if target.blocking):
+            counts[target] = counts.get(target, 0) + 1
+        for target, count in counts.items():
+            target.reserve(count, is_inside=self.inline_lock.is_mine)
             room.callback(target.release, count)
 
 

@@ -76,7 +76,7 @@ class Target(Protocol):
     def wake(self) -> None:
         """Go on with what was put."""
 
-    def reserve(self, count: int, *, inside: bool) -> None:
+    def reserve(self, count: int, *, is_inside: Callable[[], bool]) -> None:
         """Wait for room for so many more, or raise QueueFullError; at once inside a callback."""
 
     def release(self, count: int) -> None:
