@@ -14,18 +14,7 @@ from polycast.errors import FilterTooCostlyError
 from polycast.filters.cost import EVENT, cost_of, is_plain, kind_of_type
 from polycast.filters.normal_form.disjunction import conjunctions
 from polycast.filters.normal_form.ordered_domains import Interval, Points
-from polycast.filters.tree.nodes import (
-    Attribute,
-    Call,
-    InstanceOf,
-    Item,
-    Node,
-    Opaque,
-    Quantified,
-    Reach,
-    Variable,
-    walk,
-)
+from polycast.filters.tree import nodes
 from polycast.filters.tree.projection import attributes_read
 from polycast.typesystem import TypeExpression, describe
 
@@ -165,13 +154,15 @@ class NameMeanings:
         changed |= {name for name in known if self._types.get(name) != other._types.get(name)}
         return frozenset(changed)
 
-    def can_ask(self, tree: Node) -> bool:
+    def can_ask(self, tree: nodes.Node) -> bool:
         """Whether a tree means the same with the classes that are here as with the real ones."""
         # An object by itself may have a way of its own to be true.
-        doubtful = _is_object(tree, self) or any(_is_doubtful(node, self) for node in walk(tree))
+        doubtful = _is_object(tree, self) or any(
+            _is_doubtful(node, self) for node in nodes.walk(tree)
+        )
         return not doubtful and self.is_affordable(tree)
 
-    def is_affordable(self, tree: Node) -> bool:
+    def is_affordable(self, tree: nodes.Node) -> bool:
         """Whether asking it takes little time, whatever the fields of its names are.
 
         What is more is left to the subscriber, who asks it of fewer events and harms nobody else.
@@ -183,7 +174,7 @@ class NameMeanings:
         except FilterTooCostlyError:
             return False
 
-    def effort(self, tree: Node) -> Effort:
+    def effort(self, tree: nodes.Node) -> Effort:
         """What asking a tree takes that is affordable."""
         asked = attributes_read(tree)
         types = None if asked is None else [self._types.get(name) for name in asked]
@@ -257,33 +248,33 @@ def is_ambiguous(digest: str, registry: Registry, versions: Counter[str]) -> boo
     return False
 
 
-def _is_doubtful(node: Node, names: NameMeanings) -> bool:
-    if isinstance(node, Opaque):
+def _is_doubtful(node: nodes.Node, names: NameMeanings) -> bool:
+    if isinstance(node, nodes.Opaque):
         return True
-    if isinstance(node, Attribute | Reach):
+    if isinstance(node, nodes.Attribute | nodes.Reach):
         return node.name in names.behaving or node.name in names.open
-    if isinstance(node, Call):
+    if isinstance(node, nodes.Call):
         return node.method in names.behaving or any(_is_object(e, names) for e in node.arguments)
-    if isinstance(node, InstanceOf):
+    if isinstance(node, nodes.InstanceOf):
         described = map(describe, node.classes)
         return any(
             description.kind == "protocol" or description.name in names.several
             for description in described
         )
-    if isinstance(node, Quantified | Item):
-        over = node.over if isinstance(node, Quantified) else node.of
-        is_sequence = isinstance(over, Attribute) and over.name in names.sequences
+    if isinstance(node, nodes.Quantified | nodes.Item):
+        over = node.over if isinstance(node, nodes.Quantified) else node.of
+        is_sequence = isinstance(over, nodes.Attribute) and over.name in names.sequences
         return _is_object(over, names) and not is_sequence
     return any(_is_object(child, names) for child in node.children())
 
 
-def _is_object(node: Node, names: NameMeanings) -> bool:
+def _is_object(node: nodes.Node, names: NameMeanings) -> bool:
     """Whether a part may be an object that has a way of its own to be compared."""
-    if isinstance(node, Variable):
+    if isinstance(node, nodes.Variable):
         return bool(names.sequences)
-    if isinstance(node, Item):
+    if isinstance(node, nodes.Item):
         return _is_object(node.of, names)
-    return isinstance(node, Attribute) and node.name in names.objects
+    return isinstance(node, nodes.Attribute) and node.name in names.objects
 
 
 def _names(expression: TypeExpression) -> set[str]:

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import FAILURES
 from polycast.filters.normal_form.ordered_domains import ABSENT, Interval
-from polycast.matching.index.index_codegen import (
-    bare,
-    columns_function,
-    memo_function,
-    read_or_absent,
-    read_term,
-    running_function,
-    term_function,
-)
+from polycast.matching.index import index_codegen as codegen
 from polycast.matching.index.lanes import Bucket, Estimate, TermColumns
 
 if TYPE_CHECKING:
@@ -70,12 +62,12 @@ class Layout:
         self._choose_slots(rows)
         self._learn(rows, sample)
         self._anchor(rows)
-        self.run = running_function(self)
+        self.run = codegen.running_function(self)
 
     def _choose_slots(self, rows: list[Row]) -> None:
         """What is evaluated for several conjunctions gets a place to be remembered in."""
         uses: Counter[nodes.Node] = Counter(
-            bare(predicate.node)[0]
+            codegen.bare(predicate.node)[0]
             for _, conjunction in rows
             for predicate in conjunction
             if predicate.term is None or predicate.term not in self.terms
@@ -87,7 +79,7 @@ class Layout:
     def memo_function(self, node: nodes.Node) -> Callable[..., int]:
         """The function that evaluates an expression and remembers its verdict."""
         if node not in self._memo_functions:
-            self._memo_functions[node] = memo_function(node, self.slots[node])
+            self._memo_functions[node] = codegen.memo_function(node, self.slots[node])
         return self._memo_functions[node]
 
     def numbers(self, event: Any) -> list[int]:
@@ -102,7 +94,7 @@ class Layout:
         found: list[int] = []
         arguments = (found.append, event, [0] * len(self.slots))
         for column in self.columns:
-            raw = read_or_absent(term_function(column.term), event)
+            raw = codegen.read_or_absent(codegen.term_function(column.term), event)
             for lane in column.lanes.values():
                 try:
                     value = lane.domain.coerce(raw)
@@ -132,14 +124,14 @@ class Layout:
     def read_all(self, events: list[Any]) -> tuple[list[Any], ...]:
         """The values of each term for many events; ABSENT where it cannot be read."""
         try:
-            return columns_function(self)(events)
+            return codegen.columns_function(self)(events)
         except FAILURES:
-            return tuple(read_term(column.term, events) for column in self.columns)
+            return tuple(codegen.read_term(column.term, events) for column in self.columns)
 
     def watch(self, watcher: Callable[[tuple[Any, ...]], None] | None) -> None:
         """Show a watcher what is read of each event; None ends that."""
         self.watcher = watcher
-        self.run = running_function(self)
+        self.run = codegen.running_function(self)
 
     def plain(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """What can be learnt from an event without keeping anything of a user's alive."""
@@ -198,7 +190,7 @@ class Layout:
         first = not self.always.rows
         self._place(row, self.best(row[1], there=True))
         if first and self.always.rows:
-            self.run = running_function(self)
+            self.run = codegen.running_function(self)
 
     def _place(self, row: Row, anchor: Anchor | None) -> None:
         if anchor is None:
