@@ -144,6 +144,14 @@ def coded(folder: Path) -> Iterator[Run]:
 # -- over a file and a broker ----------------------------------------------------------------------
 
 
+WAYS: dict[str, dict[str, Any]] = {
+    "received": {},
+    "durable": {"durable": "kept"},
+    "group": {"group": "all"},
+    "acknowledged one by one": {"durable": "kept", "ack": "manual"},
+}
+
+
 @contextmanager
 def kept(url: str, *, ways: str) -> Iterator[Run]:
     with pc.Bus(url) as bus, pc.Bus(url) as other:
@@ -154,9 +162,19 @@ def kept(url: str, *, ways: str) -> Iterator[Run]:
         elif ways == "together":
             yield timed(lambda: bus.publish_many(many), wall_time)
         else:
-            name = {"received": {}, "durable": {"durable": "kept"}, "group": {"group": "all"}}[ways]
-            other.subscribe(Order, seen, **name)
+            callback = acknowledged(seen) if "ack" in WAYS[ways] else seen
+            other.subscribe(Order, callback, **WAYS[ways])
             yield seen.after(lambda: bus.publish_many(many), TOGETHER)
+
+
+def acknowledged(seen: Awaited) -> Callable[[Order, Any], None]:
+    """Acknowledge each event by itself, and wait until that is kept."""
+
+    def callback(order: Order, delivery: Any) -> None:
+        delivery.ack()
+        seen(order)
+
+    return callback
 
 
 @contextmanager
@@ -200,11 +218,13 @@ WORK: dict[str, Callable[[Path], Any]] = {
     "file, received": partial(file, ways="received"),
     "file, durable": partial(file, ways="durable"),
     "file, group": partial(file, ways="group"),
+    "file, acknowledged one by one": partial(file, ways="acknowledged one by one"),
     "broker, one by one": partial(broker, ways="one by one"),
     "broker, 100 together": partial(broker, ways="together"),
     "broker, received": partial(broker, ways="received"),
     "broker, durable": partial(broker, ways="durable"),
     "broker, group": partial(broker, ways="group"),
+    "broker, acknowledged one by one": partial(broker, ways="acknowledged one by one"),
 }
 
 
