@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from polycast.runtime import check_free
+from polycast.stores.values import Coverage, Letter, LogQuery
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from concurrent.futures import Future
@@ -18,13 +21,11 @@ if TYPE_CHECKING:
     from polycast.stores.values import (
         Advert,
         ContextVersion,
-        Coverage,
         Draft,
         Effect,
         EventType,
         Flight,
         GroupMember,
-        Letter,
         LogPage,
         OpenBus,
         PushedFilter,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     )
     from polycast.typesystem import Description
 
-__all__ = ["CHANGES", "EventLog", "Store", "Transaction", "View"]
+__all__ = ["CHANGES", "ReadableStore", "Store", "Transaction", "View"]
 
 T = TypeVar("T")
 CHANGES = 10_000  # a store remembers which subscriptions changed in this many revisions
@@ -332,21 +333,15 @@ class Transaction(
 # -- the store -------------------------------------------------------------------------------------
 
 
-class EventLog(Protocol):
-    """The records, in total order."""
+class ReadableStore(Protocol):
+    """The half of a store that reads.
 
-    def submit(
-        self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
-    ) -> Future[list[int]]:
-        """Append all drafts or none, at consecutive positions; the future resolves once synced.
+    What is not overridden holds for the stores of this process: they omit nothing from a page, so
+    they need not know what is wanted.
+    """
 
-        A draft whose identity is already in the log is not appended again; its existing position is
-        returned. Times of records never decrease. Drafts listed in `astray` also become dead
-        letters, in the same transaction.
-        """
-
-    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """Submit, and wait; after a `TimeoutError` the drafts may or may not be in the log."""
+    def view(self) -> AbstractContextManager[View]:
+        """Open a view of the current state; close it soon."""
 
     def read(
         self,
@@ -362,26 +357,40 @@ class EventLog(Protocol):
 
         A record also has the type of its root form. Records that the subscription `wanted_by`
         cannot want, by what it passed to `want`, may be omitted. `size` limits the bytes: the page
-        ends with the record that reaches it.
+        ends with the record that reaches it. A page ends before a damaged record; one that begins
+        there raises `StoreDamagedError`.
         """
+        return self._page(LogQuery(start, limit, until, types, wanted_by, size))
+
+    def _page(self, query: LogQuery) -> LogPage:
+        """Read the records that `read` was asked for."""
 
     def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
         """Read the first records from a position on that any subscription here may want."""
+        return self.read(start, limit=limit, size=size)
 
     def want(self, name: str, definitions: Sequence[bytes]) -> Coverage:
         """Declare what a subscription here wants; an empty list means nothing any more."""
+        del name, definitions
+        return Coverage(1)
 
     def asked(self, name: str) -> list[PushedFilter]:
         """List what the broker currently evaluates of a subscription's filters."""
+        del name
+        return []
 
     def types(self) -> dict[int, EventType]:
         """Return the types of all records and root forms, by number. It only grows."""
 
     def newest(self) -> int:
         """Return the newest position; 0 if nothing was ever appended."""
+        with self.view() as view:
+            return view.newest()
 
     def oldest(self) -> int:
         """Return the oldest position kept; the one after the newest if the log is empty."""
+        with self.view() as view:
+            return view.oldest()
 
     def position_at(self, moment: float) -> int:
         """Return the first position whose time is not before a moment; else the next new one."""
@@ -389,34 +398,53 @@ class EventLog(Protocol):
     def find(self, identity: Identity) -> int | None:
         """Return the position of the record with an identity."""
 
-    def truncate(self, before: int) -> int:
-        """Remove records before a position, but never the newest, and return how many."""
-
     def size(self) -> int:
         """Return the size of the store in bytes."""
 
     def notices(self) -> list[str]:
         """Describe in words what is degraded for this client; only a broker has such notices."""
+        return []
 
 
-class Store(EventLog, Protocol):
+class Store(ReadableStore, Protocol):
     """A log and its state."""
 
-    is_tended: bool
+    is_tended: bool = False
     """Whether another process removes dead buses and applies retention."""
-    is_remote: bool
+    is_remote: bool = False
     """Whether reads come from another process, which filters by what `want` declares."""
 
     def check_wait(self, operation: str) -> None:
         """Raise `WouldDeadlockError` in a thread that the store itself waits for."""
+        check_free(operation)
 
-    # -- the state ---------------------------------------------------------------------------------
+    def submit(
+        self, drafts: Sequence[Draft | Run], *, astray: Sequence[Stray] = ()
+    ) -> Future[list[int]]:
+        """Append all drafts or none, at consecutive positions; the future resolves once synced.
+
+        A draft whose identity is already in the log is not appended again; its existing position is
+        returned. Times of records never decrease. Drafts listed in `astray` also become dead
+        letters, in the same transaction.
+        """
+
+    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
+        """Submit, and wait; after a `TimeoutError` the drafts may or may not be in the log."""
+        self.check_wait("append()")
+        return self.submit(drafts).result(timeout)
+
+    def truncate(self, before: int) -> int:
+        """Remove records before a position, but never the newest, and return how many."""
 
     def describe(self, descriptions: Sequence[Description]) -> Future[None]:
         """Store descriptions, before anything that is submitted afterwards."""
+        copied = list(descriptions)
 
-    def view(self) -> AbstractContextManager[View]:
-        """Open a view of the current state; close it soon."""
+        def describe_all(tx: Transaction) -> None:
+            for description in copied:
+                tx.describe(description)
+
+        return self.write(describe_all)
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Run a transaction; the future has the result, or what `work` raised, once synced."""
@@ -426,14 +454,17 @@ class Store(EventLog, Protocol):
     @property
     def is_up(self) -> bool:
         """Whether the store can be reached now."""
+        return True
 
     @property
     def trouble(self) -> Exception | None:
         """The last connection error, until a later call succeeds."""
+        return None
 
     @property
     def failure(self) -> Exception | None:
         """Why the store accepts no more writes, if it has failed."""
+        return None
 
     def watch(self, woken: Callable[[], None]) -> None:
         """Call a function, in any thread, soon after every commit by any process.
@@ -443,3 +474,18 @@ class Store(EventLog, Protocol):
 
     def close(self) -> None:
         """Finish what was submitted, and release the file."""
+
+
+def bury_astray(
+    tx: Transaction,
+    drafts: Sequence[Draft],
+    positions: Sequence[int],
+    astray: Sequence[Stray],
+    now: float,
+) -> None:
+    """Store dead letters for appended drafts that cannot leave their context."""
+    for stray in astray:
+        name, position = stray.subscription, positions[stray.number]
+        if not tx.count_letters(subscription=name, at=position):
+            record = drafts[stray.number].at(now)
+            tx.bury([Letter(0, name, position, record, stray.reason, 1, now)])

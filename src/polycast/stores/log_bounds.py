@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from polycast.errors import BadOptionError, HistoryGoneError
 
 if TYPE_CHECKING:
-    from polycast.stores.values import LogPage
+    from polycast.stores.contract import ReadableStore
 
 _ACCEPTED = "'beginning', a position, or a datetime with a time zone"
 
 
-class _ReadableLog(Protocol):
-    def oldest(self) -> int: ...
-    def newest(self) -> int: ...
-    def position_at(self, moment: float) -> int: ...
-    def read(self, start: int, *, limit: int) -> LogPage: ...
-
-
-def start_of(store: _ReadableLog, since: object) -> int | None:
+def start_of(store: ReadableStore, since: object) -> int | None:
     """Return the first position to read; None without `since`."""
     if since is None:
         return None
@@ -36,7 +29,7 @@ def start_of(store: _ReadableLog, since: object) -> int | None:
     return oldest
 
 
-def end_of(store: _ReadableLog, until: object) -> int:
+def end_of(store: ReadableStore, until: object) -> int:
     """Return the position before which to end; without `until`, the current end of the log."""
     after = store.newest() + 1
     if until is None:
@@ -48,7 +41,7 @@ def end_of(store: _ReadableLog, until: object) -> int:
     raise BadOptionError("until", until, accepted=_ACCEPTED.removeprefix("'beginning', "))
 
 
-def _at_time(store: _ReadableLog, since: datetime, oldest: int) -> int:
+def _at_time(store: ReadableStore, since: datetime, oldest: int) -> int:
     moment = since.timestamp()
     position = store.position_at(moment)
     if position == oldest > 1:  # older ones were removed, and may have been later than that

@@ -6,7 +6,6 @@ import threading
 from bisect import bisect_left
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,19 +16,26 @@ from polycast.config import SystemClock
 from polycast.errors import StoreClosedError
 from polycast.errors.failures import FAILURES
 from polycast.events import encode_record
-from polycast.stores.local import LocalStore, bury_astray, describe_all, one_by_one
+from polycast.stores.contract import Store, bury_astray
 from polycast.stores.sqlite.schema import STEPS
 from polycast.stores.sqlite.state import SqlTransaction
-from polycast.stores.values import Draft, EventType, LogPage, Run, Stored, size_of_context
+from polycast.stores.values import (
+    Draft,
+    EventType,
+    LogPage,
+    Run,
+    Stored,
+    one_by_one,
+    size_of_context,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from polycast.config import Clock
     from polycast.events import Identity, Record, Root
     from polycast.stores.contract import Transaction, View
-    from polycast.stores.values import Stray
-    from polycast.typesystem import Description
+    from polycast.stores.values import LogQuery, Stray
 
 T = TypeVar("T")
 
@@ -76,7 +82,7 @@ class MemoryTransaction(SqlTransaction):
             self._log[at] = before
 
 
-class MemoryStore(LocalStore):
+class MemoryStore(Store):
     """A store that lives as long as its process; one lock is all it needs."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
@@ -91,7 +97,6 @@ class MemoryStore(LocalStore):
         self._latest = 0.0
         self._woken: list[Callable[[], None]] = []
         self._closed = False
-        self.failure: Exception | None = None
 
     # -- the log -----------------------------------------------------------------------------------
 
@@ -108,10 +113,6 @@ class MemoryStore(LocalStore):
 
         return self._done(append)
 
-    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """Append all drafts or none, and return their positions."""
-        return self.submit(drafts).result(timeout)
-
     def _append(self, drafts: Sequence[Draft]) -> list[int]:
         self._latest = max(self._latest, self._clock.time())
         records = [draft.at(self._latest) for draft in drafts]
@@ -120,7 +121,7 @@ class MemoryStore(LocalStore):
         positions = []
         for record in records:
             if record.identity not in self._identities:
-                position = self.newest() + 1
+                position = newest_of(self._log) + 1
                 self._log.append(Stored(position, record))
                 self._identities[record.identity] = position
                 self._name(record)
@@ -131,30 +132,23 @@ class MemoryStore(LocalStore):
         for named in _types_of(record):
             self._types.setdefault(named, len(self._types) + 1)
 
-    def read(
-        self,
-        start: int,
-        *,
-        limit: int = 1_000,
-        until: int | None = None,
-        types: Collection[int] | None = None,
-        wanted_by: str | None = None,
-        size: int | None = None,
-    ) -> LogPage:
+    def _page(self, query: LogQuery) -> LogPage:
         """Read the first records from a position on."""
-        del wanted_by
+        start, size = query.start, query.size
         with self._lock:
-            wanted = {named for named, number in self._types.items() if types and number in types}
-            end = self.newest() + 1 if until is None else until
-            end = max(start, min(end, self.newest() + 1))
+            newest = newest_of(self._log)
+            kinds = query.types or ()
+            wanted = {named for named, number in self._types.items() if number in kinds}
+            end = newest + 1 if query.until is None else query.until
+            end = max(start, min(end, newest + 1))
             entries: list[Stored] = []
             first = bisect_left(self._log, start, key=_position)
             for at in range(first, len(self._log)):  # a slice would be a copy of all that follows
                 stored = self._log[at]
                 if stored.position >= end:
                     break
-                if types is None or not wanted.isdisjoint(_types_of(stored.record)):
-                    if len(entries) == limit or (size is not None and size <= 0 and entries):
+                if query.types is None or not wanted.isdisjoint(_types_of(stored.record)):
+                    if len(entries) == query.limit or (size is not None and size <= 0 and entries):
                         return LogPage(entries, entries[-1].position + 1 if entries else start)
                     entries.append(stored)
                     size = None if size is None else size - _bytes(stored.record)
@@ -164,16 +158,6 @@ class MemoryStore(LocalStore):
         """The types of which there are records."""
         with self._lock:
             return {number: named for named, number in self._types.items()}
-
-    def newest(self) -> int:
-        """The newest position."""
-        with self._lock:
-            return newest_of(self._log)
-
-    def oldest(self) -> int:
-        """The oldest position kept."""
-        with self._lock:
-            return oldest_of(self._log)
 
     def position_at(self, moment: float) -> int:
         """The first position kept whose time is not before a moment."""
@@ -202,10 +186,6 @@ class MemoryStore(LocalStore):
         with self._lock:
             return sum(sum(map(len, _payloads_of(stored.record))) for stored in self._log)
 
-    def notices(self) -> list[str]:
-        """Return nothing: the store is never degraded."""
-        return []
-
     # -- the state ---------------------------------------------------------------------------------
 
     @contextmanager
@@ -216,10 +196,6 @@ class MemoryStore(LocalStore):
 
     def _state(self) -> MemoryTransaction:
         return MemoryTransaction(self._tables, self._log, self._name)
-
-    def describe(self, descriptions: Sequence[Description]) -> Future[None]:
-        """Store descriptions."""
-        return self.write(partial(describe_all, descriptions=list(descriptions)))
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Run a transaction; its changes are kept all or not at all."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from polycast.events import Identity, Record, Root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 __all__ = [
     "MARK",
@@ -25,6 +25,7 @@ __all__ = [
     "GroupMember",
     "Letter",
     "LogPage",
+    "LogQuery",
     "Mark",
     "OpenBus",
     "PushedFilter",
@@ -38,6 +39,7 @@ __all__ = [
     "Stray",
     "Stretch",
     "following",
+    "one_by_one",
     "size_of_context",
 ]
 
@@ -155,6 +157,12 @@ def size_of_context(topic: str | None, context: str | None, headers: dict[str, s
     return sum(len(text.encode(errors="surrogatepass")) for text in texts)
 
 
+def one_by_one(drafts: Sequence[Draft | Run]) -> list[Draft]:
+    """Return single drafts, with each run split into its own."""
+    parts = [draft.drafts() if isinstance(draft, Run) else [draft] for draft in drafts]
+    return [draft for part in parts for draft in part]
+
+
 class Stray(msgspec.Struct, frozen=True, gc=False):
     """A draft that cannot be translated out of its context, and so becomes a dead letter.
 
@@ -180,6 +188,17 @@ class LogPage(msgspec.Struct, frozen=True):
     upto: int
     more: bool = True
     """Whether the log may have more records there already."""
+
+
+class LogQuery(NamedTuple):
+    """Which records to read, as `Store.read` takes them."""
+
+    start: int
+    limit: int
+    until: int | None
+    types: Collection[int] | None
+    wanted_by: str | None
+    size: int | None
 
 
 class PushedFilter(NamedTuple):

@@ -34,11 +34,11 @@ from polycast.runtime import (
     is_awaited,
     runtime_of,
 )
-from polycast.stores import Coverage, Draft, LogPage, Run
+from polycast.stores import Coverage, Draft, LogPage, Run, Store
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from polycast.broker.client.client_connection import ConnectionOptions
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from polycast.config import Clock
     from polycast.events import Identity
     from polycast.stores import EventType, Stored, Stray, Transaction, View
-    from polycast.stores.values import PushedFilter
+    from polycast.stores.values import LogQuery, PushedFilter
     from polycast.typesystem import Description
 
 
@@ -195,7 +195,7 @@ class RemoteClock:
         return self.time() - self._clock.time()
 
 
-class RemoteStore(ConnectionHandlers):
+class RemoteStore(ConnectionHandlers, Store):
     """The log and the state of a broker. For any thread."""
 
     is_tended = True
@@ -288,43 +288,20 @@ class RemoteStore(ConnectionHandlers):
         asked.add_done_callback(lambda done: _pass_on(done, future, _positions.decode))
         return future
 
-    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """The same, and wait for it."""
-        self.check_wait("append()")
-        return self.submit(drafts).result(timeout)
-
-    def read(
-        self,
-        start: int,
-        *,
-        limit: int = 1_000,
-        until: int | None = None,
-        types: Collection[int] | None = None,
-        wanted_by: str | None = None,
-        size: int | None = None,
-    ) -> LogPage:
-        """The first records from a position on."""
-        batch = self._part(start, limit, until, types, wanted_by, size)
+    def _page(self, query: LogQuery) -> LogPage:
+        """Read the first records from a position on."""
+        page = self._page_at(query)
         # A broker limits each answer; a subscription that catches up asks for more by itself.
-        while wanted_by is None and size is None and len(batch.entries) < limit:
-            more = self._part(batch.upto, limit - len(batch.entries), until, types, None, None)
-            if more.upto == batch.upto:
+        while query.wanted_by is None and query.size is None and len(page.entries) < query.limit:
+            limit = query.limit - len(page.entries)
+            more = self._page_at(query._replace(start=page.upto, limit=limit))
+            if more.upto == page.upto:
                 break
-            batch = LogPage([*batch.entries, *more.entries], more.upto)
-        return batch
+            page = LogPage([*page.entries, *more.entries], more.upto)
+        return page
 
-    def _part(
-        self,
-        start: int,
-        limit: int,
-        until: int | None,
-        types: Collection[int] | None,
-        wanted_by: str | None,
-        size: int | None,
-    ) -> LogPage:
-        about = {"limit": limit, "until": until, "types": types, "wanted_by": wanted_by}
-        about["size"] = size
-        return decode_batch(self._ask(READ.name, READ.arguments(start, **about)))
+    def _page_at(self, query: LogQuery) -> LogPage:
+        return decode_batch(self._ask(READ.name, READ.arguments(*query)))
 
     def news(self, start: int, *, limit: int = 1_000, size: int | None = None) -> LogPage:
         """The events that the broker has sent from a position on."""

@@ -19,11 +19,12 @@ from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch_one, insert_row
 from polycast.stores.values import EventType, LogPage, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from polycast.events import Identity, Record
     from polycast.stores.sqlite.row_format import ChecksummedTable, Flaw
     from polycast.stores.sqlite.writer import Appending
+    from polycast.stores.values import LogQuery
 
 # -- interning -------------------------------------------------------------------------------------
 
@@ -276,35 +277,24 @@ class LogRowReader:
         self._path = path
         self.names = InternedNames()
 
-    def read(
-        self,
-        connection: apsw.Connection,
-        start: int,
-        *,
-        limit: int,
-        until: int | None,
-        types: Collection[int] | None,
-        size: int | None = None,
-    ) -> LogPage:
+    def read(self, connection: apsw.Connection, query: LogQuery) -> LogPage:
         """The first records from a position on.
 
         What is before a damaged record is given; only a read whose first record is damaged raises.
         """
+        start, limit, until = query.start, max(query.limit, 0), query.until
         newest = fetch_one(connection, "SELECT max(position) FROM log") or 0
-        end = newest + 1 if until is None else min(until, newest + 1)
-        end = max(start, end)
-        limit = max(limit, 0)
+        end = max(start, newest + 1 if until is None else min(until, newest + 1))
         try:
-            if types is None:
-                rows, upto = self._all(connection, start, end, limit, size)
+            if query.types is None:
+                rows, upto = self._all(connection, start, end, limit, query.size)
             else:
-                kinds = sorted(set(types))
-                rows, upto = self._some(connection, start, end, limit, kinds, size)
+                kinds = sorted(set(query.types))
+                rows, upto = self._some(connection, start, end, limit, kinds, query.size)
         except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
             # Bytes that have become a text by damage are decoded before anybody can look at them.
-            if limit > 1:
-                half = limit // 2  # to give what is before it
-                return self.read(connection, start, limit=half, until=until, types=types, size=size)
+            if limit > 1:  # give what is before it
+                return self.read(connection, query._replace(limit=limit // 2))
             place = f"position {start} or after"
             raise StoreDamagedError(self._path, place=place, why=str(error)) from None
         entries, upto = self._checked(connection, rows, upto)

@@ -14,7 +14,7 @@ import apsw
 from polycast.config import SystemClock
 from polycast.errors import WouldDeadlockError
 from polycast.runtime import check_free, is_awaited, runtime_of
-from polycast.stores.local import LocalStore, bury_astray, describe_all, one_by_one
+from polycast.stores.contract import ReadableStore, Store, bury_astray
 from polycast.stores.sqlite.connections import (
     Files,
     Readers,
@@ -30,19 +30,19 @@ from polycast.stores.sqlite.schema import prepare, version_of
 from polycast.stores.sqlite.state import SqlTransaction, SqlView
 from polycast.stores.sqlite.write_ahead_log import write_again
 from polycast.stores.sqlite.writer import Appending, Change, StoreWriter
+from polycast.stores.values import one_by_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     from polycast.config import Clock
     from polycast.events import Identity
     from polycast.stores.contract import Transaction, View
-    from polycast.stores.values import Draft, EventType, LogPage, Run, Stray
-    from polycast.typesystem import Description
+    from polycast.stores.values import Draft, EventType, LogPage, LogQuery, Run, Stray
 
 
-class Readable(LocalStore):
+class Readable(ReadableStore):
     """All reads of a store, on the connections that `snapshot` lends."""
 
     def __init__(self, path: str) -> None:
@@ -59,40 +59,14 @@ class Readable(LocalStore):
         with self.snapshot() as connection:
             yield SqlView(connection, self.path)
 
-    def read(
-        self,
-        start: int,
-        *,
-        limit: int = 1_000,
-        until: int | None = None,
-        types: Collection[int] | None = None,
-        wanted_by: str | None = None,
-        size: int | None = None,
-    ) -> LogPage:
-        """Read the first records from a position on, of all types or of some (by number).
-
-        A read stops before a damaged record; one that begins there raises `StoreDamagedError`.
-        """
-        del wanted_by
+    def _page(self, query: LogQuery) -> LogPage:
         with self.snapshot() as connection:
-            return self._log.read(
-                connection, start, limit=limit, until=until, types=types, size=size
-            )
+            return self._log.read(connection, query)
 
     def types(self) -> dict[int, EventType]:
         """Return the types of all records, past ones included, by number."""
         with self.snapshot() as connection:
             return self._log.types(connection)
-
-    def newest(self) -> int:
-        """Return the newest position."""
-        with self.view() as view:
-            return view.newest()
-
-    def oldest(self) -> int:
-        """Return the oldest position kept."""
-        with self.view() as view:
-            return view.oldest()
 
     def position_at(self, moment: float) -> int:
         """Return the first position whose time is not before a moment."""
@@ -110,17 +84,13 @@ class Readable(LocalStore):
             pages = fetch_one(connection, "PRAGMA page_count")
             return int(pages * fetch_one(connection, "PRAGMA page_size"))
 
-    def notices(self) -> list[str]:
-        """Return nothing: the store is never degraded."""
-        return []
-
 
 T = TypeVar("T")
 
 _CHUNK = 5_000  # records removed in one transaction
 
 
-class SqliteStore(Readable):
+class SqliteStore(Readable, Store):
     """A store in a file that several processes of one host may have open."""
 
     def __init__(
@@ -190,11 +160,6 @@ class SqliteStore(Readable):
             self._writer.put(job)
         return job.future
 
-    def append(self, drafts: Sequence[Draft | Run], *, timeout: float | None = None) -> list[int]:
-        """Submit, and wait."""
-        self.check_wait("append()")
-        return self.submit(drafts).result(timeout)
-
     def truncate(self, before: int) -> int:
         """Remove records before a position, but never the newest, and return how many."""
         self.check_wait("truncate()")
@@ -208,10 +173,6 @@ class SqliteStore(Readable):
                 return total
 
     # -- the state ---------------------------------------------------------------------------------
-
-    def describe(self, descriptions: Sequence[Description]) -> Future[None]:
-        """Store descriptions."""
-        return self.write(partial(describe_all, descriptions=list(descriptions)))
 
     def write(self, work: Callable[[Transaction], T]) -> Future[T]:
         """Run a transaction; the future has the result, or what `work` raised, once synced."""
