@@ -173,6 +173,8 @@ def seconds(text: str) -> float:
     return number
 
 
+# -- all commands ----------------------------------------------------------------------------------
+
 COMMANDS = {
     "pub": "publish events given as JSON, and print their positions in the log",
     "sub": "subscribe and print events; each is acknowledged once it is printed",

@@ -150,6 +150,8 @@ def run_purge(given: Namespace, terminal: Terminal) -> int:
     return 0
 
 
+# -- dead letters ----------------------------------------------------------------------------------
+
 LETTER_PAGE = 500  # letters that are read or changed at a time
 
 

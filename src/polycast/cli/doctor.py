@@ -51,9 +51,11 @@ if TYPE_CHECKING:
     from polycast.cli.terminal import Terminal
     from polycast.stores import Letter, Store, View
 
+# -- a broker, over its own wire -------------------------------------------------------------------
+
 _QUESTIONS = 20
 SLOW = 0.5  # seconds of a round trip
-ASTRAY = 5.0  # seconds between two clocks
+CLOCK_TOLERANCE = 5.0  # seconds between two clocks
 _PAGE = 500
 _MOST = 10_000  # dead letters that are looked at
 
@@ -154,11 +156,13 @@ def _broker_problems(figures: BrokerFigures) -> Iterator[StoreProblem]:
     if figures.round_trip >= SLOW:
         what = f"a question to the broker takes {figures.round_trip * 1000:.0f} ms"
         yield StoreProblem("warning", what, "Publish many events per call, or come nearer to it")
-    if abs(figures.clock_offset) >= ASTRAY:
+    if abs(figures.clock_offset) >= CLOCK_TOLERANCE:
         what = f"the clock of the broker differs from the one here by {figures.clock_offset:.1f} s"
         advice = "Let both be set by NTP; leases and expiry go by the broker's"
         yield StoreProblem("warning", what, advice)
 
+
+# -- the command -----------------------------------------------------------------------------------
 
 STATUS = {"healthy": 0, "damaged": 1, "warnings": 3}
 _STATUS_IN_WORDS = "Exit status: 0 healthy, 1 damaged or unreachable, 3 warnings only."

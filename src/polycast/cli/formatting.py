@@ -124,6 +124,9 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else clip(str(value))
 
 
+# -- drawn by rich: as wide as the terminal --------------------------------------------------------
+
+
 def console_for(screen: TextIO) -> Console:
     """Return a console that takes nothing in a text for markup; it heeds NO_COLOR and COLUMNS."""
     from rich.console import Console

@@ -110,6 +110,8 @@ _READER = json.JSONDecoder(
 )
 
 
+# -- single values ---------------------------------------------------------------------------------
+
 ACCEPTED: dict[type, str] = {
     NoneType: "null",
     bool: "true or false",

@@ -178,6 +178,9 @@ class WriteSignal:
             self._rung.wait(_LOOK)
 
 
+# -- types, filters, modules and bounds ------------------------------------------------------------
+
+
 def meant_by(name: str, known: Collection[str]) -> str:
     """The one known type that a name means: all of it, or its end."""
     meant = [known_name for known_name in known if known_name == name] or sorted(

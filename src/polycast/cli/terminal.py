@@ -212,6 +212,8 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
 
 
+# -- being stopped ---------------------------------------------------------------------------------
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

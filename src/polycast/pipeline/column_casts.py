@@ -187,6 +187,9 @@ def data(value: Any, wanted: ColumnKind) -> Value:
     return Value(wanted, term, both(*(part.ok for part in parts)))
 
 
+# -- the functions of rules: units, casts, and functions that can be lifted ------------------------
+
+
 def applied(rule: Rule, value: Value) -> Value:
     """The result of the function of a rule."""
     assert rule.function is not None

@@ -151,11 +151,11 @@ class BatchReader(DataSourceReader):
     """Reads what is in the log when the query is planned."""
 
     def __init__(self, request: ReadRequest) -> None:
-        self._request = request.encoded()
+        self._request = request
 
     def partitions(self) -> Sequence[InputPartition]:
         """Divide the log into partitions."""
-        request = ReadRequest.decoded(self._request)
+        request = self._request
         with open_readonly(request.store) as store:
             return partitions_of(request, store, request.start(store), request.end(store))
 
@@ -168,29 +168,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads new events, a number of rows at a time."""
 
     def __init__(self, request: ReadRequest) -> None:
-        self._request = request.encoded()
+        self._request = request
         self._end: int | None = None  # where to stop, if what is there is all that is wanted
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint starts."""
-        request = ReadRequest.decoded(self._request)
-        with open_readonly(request.store) as store:
-            return {"position": request.start(store)}
+        with open_readonly(self._request.store) as store:
+            return {"position": self._request.start(store)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """How many rows a micro-batch has at most."""
-        return ReadMaxRows(ReadRequest.decoded(self._request).max_rows)
+        return ReadMaxRows(self._request.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """End with what is in the log now."""
-        request = ReadRequest.decoded(self._request)
-        with open_readonly(request.store) as store:
-            self._end = request.end(store)
+        with open_readonly(self._request.store) as store:
+            self._end = self._request.end(store)
 
     def latestOffset(self, start: Any, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Where the next micro-batch ends."""
         low = _position(start) or self.initialOffset()["position"]
-        request = ReadRequest.decoded(self._request)
+        request = self._request
         with open_readonly(request.store) as store:
             high = request.end(store) if self._end is None else self._end
             if high <= low or isinstance(limit, ReadAllAvailable):
@@ -198,13 +196,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else request.max_rows
             reader = reader_for(request, store)
             with store.snapshot() as connection:
-                return {
-                    "position": skip_records(connection, reader.selection.numbers, low, high, most)
-                }
+                end = skip_records(connection, reader.selection.numbers, low, high, most)
+                return {"position": end}
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
         """Divide a micro-batch into partitions."""
-        request = ReadRequest.decoded(self._request)
+        request = self._request
         with open_readonly(request.store) as store:
             low, high = _position(start) or request.start(store), _position(end) or 0
             oldest = store.oldest()
@@ -238,10 +235,9 @@ def partitions_of(
     return partitions
 
 
-def rows_of(text: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def rows_of(request: ReadRequest, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Read the rows of a partition, in a worker."""
     if partition.value is None:  # Spark plans a task even if there is nothing to do
         return
-    request = ReadRequest.decoded(text)
     with open_readonly(request.store) as store:
         yield from reader_for(request, store).batches(store, *partition.value)

@@ -152,6 +152,8 @@ _RULES: dict[str, Callable[[ColumnShape, list[Any], Any], Any]] = {
 }
 
 
+# -- rows ------------------------------------------------------------------------------------------
+
 _LOW, _HIGH = -(2**63), 2**63 - 1
 _WHOLE = 2**53  # up to which a float has every int
 _LAST_DIGIT, _DIGITS = decimal.Decimal("1e-18"), decimal.Context(prec=38)

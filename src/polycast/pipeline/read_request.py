@@ -244,6 +244,9 @@ def _filter(where: Callable[[Any], object] | None, bundle: CodeBundle) -> dict[s
         ) from None
 
 
+# -- which records it selects; the same in every process that reads --------------------------------
+
+
 class RecordSelection:
     """Selects by type, topic, context and filter; it learns the store's types as they come."""
 

@@ -195,6 +195,8 @@ def reports_of(
         yield RangeReport(low, high, 0, 0, 0, b"", b"", why)
 
 
+# -- planning and reading --------------------------------------------------------------------------
+
 WAIT = 0.1  # seconds for which a request for something new may take
 PAUSE = 0.001
 LEAST = 2_000  # events that are worth a task of their own
@@ -356,6 +358,8 @@ def _look(path: str) -> ReadOnlyStore:
         store = _looks[path] = _open.enter_context(open_readonly(path))
     return store
 
+
+# -- storing ---------------------------------------------------------------------------------------
 
 TIDY = 5.0  # seconds after which what nobody needs any more is dropped again
 _decode_failures = msgspec.msgpack.Decoder(list[FailedMatch]).decode

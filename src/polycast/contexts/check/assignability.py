@@ -251,6 +251,9 @@ def hint_text(hint: Any) -> str:
     return text
 
 
+# -- what functions return: types are enforced at run time, too ------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class ExpectedResult:
     """What a function has to return at a path."""

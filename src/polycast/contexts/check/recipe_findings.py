@@ -146,6 +146,9 @@ def _is_floating(rule: Rule) -> bool:
     return not rule.pattern.qualifiers or rule.pattern.last.attribute is None
 
 
+# -- what would mend it ----------------------------------------------------------------------------
+
+
 class TypeMismatch(Exception):
     """The target does not accept a value."""
 

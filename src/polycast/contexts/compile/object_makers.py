@@ -217,6 +217,9 @@ def put_together(cls: type, state: dict[str, Any]) -> Any:
     return rebuild(cls, anatomy, {**missing, **state}, {})
 
 
+# -- completing rebuilt objects --------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class _StateLayout:
     """Where objects of a class hold what it does not declare."""

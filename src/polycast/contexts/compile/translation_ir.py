@@ -119,6 +119,15 @@ class Choice:
 Recipe = Keep | Duplicate | Missing | Otherwise | Apply | Build | Whole | Each | Choice
 
 
+# -- immutable results -----------------------------------------------------------------------------
+
+# All readers in a context may share an immutable object. Which recipes give one is decided when
+# code is generated: checking each event would take as long as translating it. It holds as long as
+# recipes meet only classes that they name, and functions return objects of exactly the annotated
+# classes; from then on, each event is checked. An attribute with a built-in type is taken at its
+# word, as it is when it is translated.
+
+
 def gives_fixed(recipe: Recipe) -> bool:
     """Whether a recipe gives immutable objects, if it meets only classes that it names."""
     waiting, seen = [recipe], {id(recipe)}

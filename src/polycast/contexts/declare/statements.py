@@ -108,6 +108,8 @@ class WholeRule:
         return f"{self.place}, whole {self.source.__name__!r}"
 
 
+# -- annotations -----------------------------------------------------------------------------------
+
 T = TypeVar("T")
 
 # In the class's own dictionary: a subclass does not inherit the annotations.

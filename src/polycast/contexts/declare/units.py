@@ -191,6 +191,8 @@ def _registry() -> tuple[Any, Any]:
     return pint, pint.UnitRegistry(non_int_type=Fraction)
 
 
+# -- rules where the ends of a mapping name different units ----------------------------------------
+
 _IDENTITY = RuleFunction(identity, Any, Any, "identity")
 
 

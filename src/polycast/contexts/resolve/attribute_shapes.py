@@ -305,6 +305,8 @@ def _classes(hint: Any) -> list[type]:
     return [] if _is_sealed(hint) else [cls]
 
 
+# -- what objects hold besides the attributes that their class declares ----------------------------
+
 _ANYTHING = shape_of(Any)
 _KEEPING: tuple[type, ...] = (
     *(list, tuple, set, frozenset, dict, collections.deque, BaseException),
@@ -345,6 +347,8 @@ def _has_own_state(cls: type) -> bool:
     own = [base for base in cls.__mro__ if not is_machinery(base) and not is_standard_library(base)]
     return any("__init__" in vars(base) or vars(base).get("__slots__") for base in own)
 
+
+# -- the types that a context knows, by name, and their subtypes -----------------------------------
 
 _BUILT_IN: dict[str, type] = {cls.__name__: cls for cls in STANDARD.values()}
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from polycast.contexts.resolve.attribute_shapes import KnownTypes
 
 
+# -- how far apart types are, by what they declare; not Python's order -----------------------------
+
+
 class Distance(NamedTuple):
     """How far a named type is above the type that is met; smaller is stronger."""
 
@@ -64,6 +67,9 @@ def _climb(cls: type, length: int, chains: dict[type, int]) -> None:
         chains[cls] = length
         for supertype in supertypes_of(cls):
             _climb(supertype, length + 1, chains)
+
+
+# -- how strong a pattern is: one sort key for each (FOS, section 3.6) -----------------------------
 
 
 class EventPath(NamedTuple):
@@ -210,6 +216,8 @@ def _criteria(key: Strength) -> list[tuple[str, int]]:
 def _distance_criteria(distance: Distance) -> list[tuple[str, int]]:
     return [("P3", distance.chain), ("P4", distance.place)]
 
+
+# -- paths -----------------------------------------------------------------------------------------
 
 MOST_PATHS = 10_000  # of one event type
 FEW_PATHS = 1_000  # up to here, every path is followed on its own

@@ -81,6 +81,8 @@ class PendingMembers:
             self._recompile_children(child)
 
 
+# -- statistics ------------------------------------------------------------------------------------
+
 _TAKEN_OUT = "that was taken out of the federation"
 
 

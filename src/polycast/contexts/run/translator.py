@@ -228,6 +228,8 @@ def _called_last(error: BaseException) -> str:
     return name.rpartition("<locals>.")[2]
 
 
+# -- events that contain themselves, or are nested too deep ----------------------------------------
+
 _DEEP = 100  # less deep events do not fill a stack
 
 
