@@ -301,10 +301,10 @@ def lazy_test(target: Target, topic: str | None) -> Callable[[Any], object] | No
 
     def test(there: Any) -> object:
         nonlocal known
-        cls, found = known
+        cls, ask = known
         if type(there) is not cls:  # nearly always it is the class of the event before
-            found = target.test_for(type(there), topic)
-            known = (type(there), found)
-        return True if found is None else found(there)
+            ask = target.test_for(type(there), topic)
+            known = (type(there), ask)
+        return True if ask is None else ask(there)
 
     return test

@@ -55,14 +55,14 @@ def check_pure(name: str, states: list[ContextState], impure: str | None) -> Non
     """Refuse a context that may give another result each time, unless that is wanted."""
     if impure not in (None, IMPURE):
         raise BadOptionError.choice("impure", impure, (IMPURE,))
-    found = [
+    impure_names = [
         function.name for state in states for function in functions_of(state) if function.impure
     ]
-    if found and impure is None:
+    if impure_names and impure is None:
         raise BadOptionError(
             "context",
             name,
-            why=f"{', '.join(found)} may give something else each time",
+            why=f"{', '.join(impure_names)} may give something else each time",
             accepted=f"contexts without pc.impure(), or impure={IMPURE!r}: Spark may ask twice",
         )
 
@@ -141,8 +141,8 @@ class ContextView:
     def classes_here(self, cls: type) -> set[type]:
         """What a class of the root is, or was, here."""
         assert self.context is not None
-        found = (kept.member.incoming.becomes(cls) for kept in self._history.every(self.context))
-        return {there for there in found if there is not None}
+        classes = (kept.member.incoming.becomes(cls) for kept in self._history.every(self.context))
+        return {there for there in classes if there is not None}
 
 
 PAGE = 2_000  # records that are read at once
@@ -241,29 +241,29 @@ class ContextComparison:
 
     def part(self, low: int, high: int) -> Comparison:
         """What becomes of the events between two positions."""
-        found = self.nothing()
+        comparison = self.nothing()
         while low < high:
             page = self._store.read(low, limit=PAGE, until=high)
             for stored in page.entries:
-                self._add(stored, found)
+                self._add(stored, comparison)
             low = page.upto if page.upto > low else high
-        return found
+        return comparison
 
-    def _add(self, stored: Stored, found: Comparison) -> None:
+    def _add(self, stored: Stored, comparison: Comparison) -> None:
         before, after = (self._shown(view, stored) for view in self.views)
         if before is None and after is None:
             return  # neither gets it
-        found.events += 1
+        comparison.events += 1
         fate, why, differences = _fate(before, after)
         if fate == "is the same":
-            found.same += 1
+            comparison.same += 1
             return
-        setattr(found, _COUNTS[fate], getattr(found, _COUNTS[fate]) + 1)
+        setattr(comparison, _COUNTS[fate], getattr(comparison, _COUNTS[fate]) + 1)
         root = stored.record.rooted()
         name = stored.record.name if root is None else root.name
-        found.types[name] = found.types.get(name, 0) + 1
-        if len(found.samples) < self._samples:
-            found.samples.append(Sample(stored.position, name, fate, differences, why))
+        comparison.types[name] = comparison.types.get(name, 0) + 1
+        if len(comparison.samples) < self._samples:
+            comparison.samples.append(Sample(stored.position, name, fate, differences, why))
 
     def _shown(self, view: ContextView, stored: Stored) -> dict[str, Any] | BaseException | None:
         """An event as plain data, with its type; None if it does not get there."""
@@ -306,8 +306,8 @@ def _fate(before: Any, after: Any) -> tuple[str, str, list[Difference]]:
     return ("changes" if differences else "is the same"), "", differences
 
 
-def _plain(found: Any) -> dict[str, Any]:
-    return found if isinstance(found, dict) else {"value": found}
+def _plain(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {"value": value}
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[Difference]:

@@ -232,8 +232,8 @@ def is_ambiguous(digest: str, registry: Registry, versions: Counter[str]) -> boo
 
     That may have attributes, with defaults, that a class made from the description has not.
     """
-    found, seen = registry.described(digest), set[str]()
-    waiting = [] if found is None else [found.name]
+    described, seen = registry.described(digest), set[str]()
+    waiting = [] if described is None else [described.name]
     while waiting:
         name = waiting.pop()
         if name in seen:
@@ -278,10 +278,10 @@ def _is_object(node: nodes.Node, names: NameMeanings) -> bool:
 
 
 def _names(expression: TypeExpression) -> set[str]:
-    found = {expression.name}
+    names = {expression.name}
     for argument in expression.arguments:
-        found |= _names(argument)
-    return found
+        names |= _names(argument)
+    return names
 
 
 def _is_open(expression: TypeExpression) -> bool:

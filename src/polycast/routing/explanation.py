@@ -97,8 +97,8 @@ def _wanted(definition: Definition) -> str:
 def opaque_in_words(where: Filter[Any] | None) -> list[str]:
     """Which parts of a filter cannot be looked into, and what that costs."""
     parts = () if where is None else where.opaque_parts()
-    told = "a part is opaque, so it is called for each event in this process"
-    return [f"{told}: {part.why}" for part in parts]
+    cost = "a part is opaque, so it is called for each event in this process"
+    return [f"{cost}: {part.why}" for part in parts]
 
 
 def called_in_words(settings: Settings) -> str:
@@ -290,8 +290,8 @@ def _of_type(wish: Criteria, seen: EventView) -> tuple[Verdict, str]:
         return None, f"what {seen.name} is there, only the subscriber can say"
     covers = wish.selector.covers_class(seen.cls)
     if not covers and wish.is_open:
-        told = "only the subscriber knows what was registered with it"
-        return None, f"{seen.name} does not conform to {wish.types} by itself; {told}"
+        why = "only the subscriber knows what was registered with it"
+        return None, f"{seen.name} does not conform to {wish.types} by itself; {why}"
     return covers, f"{seen.name} {_does(covers)} conform to {wish.types}"
 
 
@@ -300,8 +300,8 @@ def _of_filter(wish: Criteria, seen: EventView, topic: str | None) -> tuple[Verd
     if wish.where is None:
         return None, [f"`{wish.text}`: only the subscriber can ask it"]
     if not seen.is_sure:
-        told = "only the subscriber can ask it, who knows all of what the event is there"
-        return None, [f"`{wish.text}`: {told}"]
+        why = "only the subscriber can ask it, who knows all of what the event is there"
+        return None, [f"`{wish.text}`: {why}"]
     try:
         event = seen.read()
     except NotDecodableError as error:

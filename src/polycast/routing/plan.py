@@ -171,16 +171,16 @@ class TargetTable:
         self, cls: type, topic: str | None, context: str | None = None
     ) -> tuple[Target, ...]:
         """Who in a context can want events of exactly that class on that topic, each once."""
-        found: dict[Target, None] = {}
+        targets: dict[Target, None] = {}
         for choice in self._covering_of(cls):
             where, selector = choice
             if where == context and (selector.topic is None or selector.covers(cls, topic)):
-                found.update(self._targets[choice])
+                targets.update(self._targets[choice])
         for choice in self._on_topic.get(topic, ()) if topic is not None else ():
             where, selector = choice
             if where == context and selector.covers_class(cls):
-                found.update(self._targets[choice])
-        return tuple(found)
+                targets.update(self._targets[choice])
+        return tuple(targets)
 
     def _covering_of(self, cls: type) -> dict[Choice, None]:
         """The general selectors whose types cover a class."""
@@ -308,18 +308,18 @@ class TargetIndex:
 
         def choose(event: Any) -> tuple[list[int], list[Target]]:
             nonlocal looked, hits
-            found = match(event, topic=topic)
+            members = match(event, topic=topic)
             looked += 1
-            hits += len(found)
+            hits += len(members)
             if looked == LOOKED_AT:
                 if hits * DENSE > looked * (len(direct) + len(queued)):
                     dense()
                 looked = hits = 0
-            calls = [number for member in found if (number := called(member)) is not None]
+            calls = [number for member in members if (number := called(member)) is not None]
             calls.sort()
             if not queued:
                 return calls, []
-            boxes = [number for member in found if (number := waiting(member)) is not None]
+            boxes = [number for member in members if (number := waiting(member)) is not None]
             boxes.sort()
             return calls, [queued[number] for number in boxes]
 

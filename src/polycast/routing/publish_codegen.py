@@ -211,8 +211,8 @@ def _queued_tests(shape: RouteShape) -> Iterator[str]:
 
 def _queued_loop_tests(shape: RouteShape) -> Iterator[str]:
     if shape.indexed:
-        yield "chosen, found = choose(event)"
-        yield "hits = [(box, True) for box in found]"
+        yield "chosen, wanting = choose(event)"
+        yield "hits = [(box, True) for box in wanting]"
     else:
         yield "hits = []"
     yield "for box, test in boxes:"

@@ -233,8 +233,8 @@ class RecordRouter:
                 if rounds == ROUNDS:
                     held.enter_context(dispatcher.starvation_guard.hold_changes())
                 version = dispatcher.version
-                found = dispatcher.plan.recipients(query, self._candidates(stored), topic)
-                recipients = self._put(found, version)
+                wanting = dispatcher.plan.recipients(query, self._candidates(stored), topic)
+                recipients = self._put(wanting, version)
         for target, _, _ in recipients:
             target.wake()
 

@@ -229,12 +229,12 @@ class FilterCache:
 
     def again(self, limit: int) -> list[tuple[int, EvaluableFilter]]:
         """Some routes whose filters may have to be asked in another way, and in which."""
-        found: list[tuple[int, EvaluableFilter]] = []
-        while self._stale and len(found) < limit:
+        outcomes: list[tuple[int, EvaluableFilter]] = []
+        while self._stale and len(outcomes) < limit:
             number, _ = self._stale.popitem()
             key = self._keys[number]
-            found.append((number, self._outcome(key, self._texts[key])))
-        return found
+            outcomes.append((number, self._outcome(key, self._texts[key])))
+        return outcomes
 
     # -- one text ----------------------------------------------------------------------------------
 
@@ -290,15 +290,15 @@ class FilterCache:
 
 def _mentioned(tree: Node) -> frozenset[str]:
     """All names that a tree goes by, but those of classes."""
-    found = set()
+    names = set()
     for node in walk(tree):
         if isinstance(node, Attribute | Reach):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, Call):
-            found.add(node.method)
+            names.add(node.method)
         elif isinstance(node, Variable):
-            found.add(VARIABLE)
-    return frozenset(found)
+            names.add(VARIABLE)
+    return frozenset(names)
 
 
 def none_named(path: str) -> None:

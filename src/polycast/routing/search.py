@@ -156,10 +156,10 @@ class History:
         """The events that are meant between two positions, a page at a time."""
         types = self._types()
         while low < high and types != []:
-            found = self._store.read(low, limit=PAGE, until=high, types=types)
+            page = self._store.read(low, limit=PAGE, until=high, types=types)
             # A broker may have looked at some and shown none of them.
-            low = found.upto if found.upto > low else high
-            yield self._meant(found.entries)
+            low = page.upto if page.upto > low else high
+            yield self._meant(page.entries)
 
     def findings(self, low: int, high: int) -> SearchResult:
         """What is between two positions."""
@@ -252,13 +252,13 @@ def _durable(view: View, name: str) -> StoredSubscription:
 def _missing(view: View, definition: Definition) -> str:
     """The types of a definition that nobody has described."""
     registry = known_types(view)
-    found = []
+    missing = []
     for selected in definition.types:
         try:
             registry.class_for(selected.name, selected.version, selected.hash)
         except NotDecodableError:
-            found.append(selected.name)
-    return ", ".join(found)
+            missing.append(selected.name)
+    return ", ".join(missing)
 
 
 def _asked(
@@ -286,8 +286,8 @@ def _asked(
 
 def _named(view: View, name: str) -> type:
     registry = known_types(view)
-    found = registry.describe(name)
-    if found is None:
+    known = registry.describe(name)
+    if known is None:
         names = [description.name for description in registry.descriptions()]
         raise BadOptionError.choice("type", name, names or ["a type that somebody has published"])
-    return registry.class_for(found.name, found.version, found.hash)
+    return registry.class_for(known.name, known.version, known.hash)

@@ -53,17 +53,17 @@ _decode = msgspec.json.Decoder(Status).decode
 def status_of(url: str, *, store: Store | ReadOnlyStore | None = None) -> Status:
     """How the pipeline over a store is getting on, told by the store."""
     if store is None:
-        with open_readonly(file_of(url)) as found:
-            return status_of(url, store=found)
+        with open_readonly(file_of(url)) as opened:
+            return status_of(url, store=opened)
     with store.view() as view:
         high, end = view.routed().high, view.newest() + 1
         body = view.document(_KIND, _NAME)
-        told = None if body is None else _decode(body)
+        status = None if body is None else _decode(body)
         count, plan = view.in_effect(end)[0], view.last_turn(end)
-    if told is None:
-        told = Status(state="never started", position=high, lag=0)
+    if status is None:
+        status = Status(state="never started", position=high, lag=0)
     lag = max(0, end - high)
-    return msgspec.structs.replace(told, position=high, lag=lag, subscriptions=count, plan=plan)
+    return msgspec.structs.replace(status, position=high, lag=lag, subscriptions=count, plan=plan)
 
 
 def keep_status(tx: Transaction, status: Status) -> None:

@@ -40,7 +40,7 @@ class MemoryContextVersions:
 
     def change(self, members: Mapping[str, FederationMember], start: int, oldest: int) -> None:
         """Contexts have changed from a position on; nobody asks for what is before the oldest."""
-        found: dict[str, Versions] = {}
+        kept: dict[str, Versions] = {}
         for name in dict.fromkeys((*self._versions, *members)):
             # One that begins where the next does was never in effect.
             versions = tuple(
@@ -50,8 +50,8 @@ class MemoryContextVersions:
             if member is not (versions[-1][1] if versions else None):
                 versions = (*versions, (start, member))
             if versions:
-                found[name] = versions[_last_begun(versions, oldest) :]
-        self._versions = found
+                kept[name] = versions[_last_begun(versions, oldest) :]
+        self._versions = kept
 
     def member(self, name: str, at: int) -> FederationMember | None:
         """A context at a position; None if it was not there."""
@@ -114,16 +114,16 @@ class ContextTranslation:
         self, cls: type, source: str | None, target: str | None, at: int | None = None
     ) -> type | None:
         """What events of a class are in another context; None if they do not get there."""
-        found: type | None = cls
+        there: type | None = cls
         if source == target:
-            return found
+            return there
         if source is not None:
             outer = self.publisher(source, at)
-            found = None if outer is None else outer.outgoing.becomes(cls)
-        if target is None or found is None:
-            return found
+            there = None if outer is None else outer.outgoing.becomes(cls)
+        if target is None or there is None:
+            return there
         inner = self.member(target, at)
-        return None if inner is None else inner.incoming.becomes(found)
+        return None if inner is None else inner.incoming.becomes(there)
 
     def root_of(self, entry: Entry) -> Entry | None:
         """The root form that was kept with an event in a store; None if it has none."""
