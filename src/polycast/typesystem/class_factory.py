@@ -86,7 +86,8 @@ def _go_together(bases: tuple[type, ...]) -> bool:
 
 def _built(description: Description, bases: tuple[type, ...]) -> type:
     space = _namespace(description, bases)
-    fields = [name for name in _names(description) if not _has_field(bases, name)]
+    inherited = {name for base in bases for name in getattr(base, "__struct_fields__", ())}
+    fields = [name for name in _names(description) if name not in inherited]
     if any(isinstance(base, type(msgspec.Struct)) for base in bases) or not bases:
         return _made_struct(description, bases, fields, space)
     if description.kind == "namedtuple":
@@ -130,10 +131,6 @@ def _stub(title: str, name: str) -> Callable[..., Any]:
 
     not_here.__name__ = name
     return not_here
-
-
-def _has_field(bases: tuple[type, ...], name: str) -> bool:
-    return any(name in getattr(base, "__struct_fields__", ()) for base in bases)
 
 
 def _made_struct(
@@ -192,15 +189,11 @@ def _as_attrs(cls: Any) -> type:
     return made
 
 
-def _as_it_is(cls: type) -> type:
-    return cls
-
-
 _FINISH: dict[str, Callable[[Any], type]] = {
     "dataclass": _as_dataclass,
     "attrs": _as_attrs,
-    "pydantic": _as_it_is,
-    "class": _as_it_is,
+    "pydantic": lambda cls: cls,
+    "class": lambda cls: cls,
 }
 
 

@@ -228,7 +228,10 @@ def conforms(cls: type, target: Any) -> bool:
     try:
         return verdicts[target][cls]
     except (KeyError, TypeError):
-        return _decided(cls, target, verdicts)
+        wanted = _origin(target)
+        verdict = _verdict(cls, wanted)
+        verdicts.setdefault(wanted, weakref.WeakKeyDictionary())[cls] = verdict
+        return verdict
 
 
 def conforms_exactly(cls: type, *targets: Any) -> bool:
@@ -262,13 +265,6 @@ def interface_of(cls: type) -> type:
     if is_interface(cls) or len(declared) != 1 or not is_interface(declared[0]):
         return cls
     return declared[0] if conforms_exactly(cls, declared[0]) else cls
-
-
-def _decided(cls: type, target: Any, verdicts: _Verdicts) -> bool:
-    wanted = _origin(target)
-    verdict = _verdict(cls, wanted)
-    verdicts.setdefault(wanted, weakref.WeakKeyDictionary())[cls] = verdict
-    return verdict
 
 
 def _origin(target: Any) -> Any:

@@ -214,7 +214,8 @@ def _class_alive(name: str, version: int | None, lent: frozenset[type] | None) -
 
     Only the library's own classes and those in `lent` are accepted, unless that is None.
     """
-    classes = [*named_classes(name), *_module_classes(name)]
+    placed = [cls for cls in classes_called(name) if wire_name(cls) == name and _is_event_like(cls)]
+    classes = [*named_classes(name), *placed]
     if lent is not None:
         classes = [cls for cls in classes if _is_own(cls) or cls in lent]
     if not classes:
@@ -223,24 +224,15 @@ def _class_alive(name: str, version: int | None, lent: frozenset[type] | None) -
     return exact[0] if exact else max(classes, key=wire_version)
 
 
-def _module_classes(name: str) -> list[type]:
-    classes = classes_called(name)
-    return [cls for cls in classes if wire_name(cls) == name and _is_event_like(cls)]
-
-
 def _is_event_like(cls: type) -> bool:
     # A name from the wire must not resolve to a class that was never meant to be an event.
     if issubclass(cls, enum.Enum):
         return True
     if is_standard_library(cls) or hasattr(cls, "__del__") or issubclass(cls, type):
         return False
-    if _package_of(cls) == "polycast":
+    if cls.__module__.partition(".")[0] == "polycast":
         return _is_own(cls)
     return kind_of(cls) != "class" or isinstance(cls, abc.ABCMeta) or _has_fields(cls)
-
-
-def _package_of(cls: type) -> str:
-    return cls.__module__.partition(".")[0]
 
 
 def _is_own(cls: type) -> bool:

@@ -12,7 +12,6 @@ import numbers
 import sys
 import typing
 import uuid
-from typing import Any
 
 import msgspec
 import typing_extensions
@@ -28,40 +27,23 @@ VALUES: tuple[type, ...] = (
 )
 
 
-def _public_classes(module: Any) -> list[type]:
-    return [
-        value for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"
-    ]
-
-
-def _collect() -> dict[str, type]:
-    classes = [*VALUES, type(None)]
-    for module in _MODULES:
-        classes += _public_classes(module)
-    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in classes}
-
-
-STANDARD: dict[str, type] = _collect()
+_PUBLIC = [
+    value
+    for module in _MODULES
+    for name, value in vars(module).items()
+    if isinstance(value, type) and name[0] != "_"
+]
+STANDARD: dict[str, type] = {
+    f"{cls.__module__}.{cls.__qualname__}": cls for cls in (*VALUES, type(None), *_PUBLIC)
+}
 _LIBRARY = sys.stdlib_module_names - {"__main__"}
 _STANDARD_CLASSES = frozenset(STANDARD.values())
-
-MACHINERY: frozenset[object] = frozenset(
-    {
-        object,
-        abc.ABC,
-        typing.Generic,
-        typing.Protocol,
-        typing_extensions.Protocol,
-        msgspec.Struct,
-        *msgspec.Struct.__mro__,
-    }
-)
-
 
 UNTYPED: frozenset[object] = frozenset(
     {abc.ABC, typing.Generic, typing.Protocol, typing_extensions.Protocol}
 )
 """What no object is of, as far as events go: descriptions do not mention them."""
+MACHINERY: frozenset[object] = UNTYPED | {object, *msgspec.Struct.__mro__}
 
 
 def is_standard(cls: type) -> bool:
@@ -71,14 +53,10 @@ def is_standard(cls: type) -> bool:
 
 def is_machinery(cls: type) -> bool:
     """Whether a class only makes other classes work, and is no event type of its own."""
-    return cls in MACHINERY or _is_pydantic_root(cls)
+    return cls in MACHINERY or (cls.__module__, cls.__name__) == ("pydantic.main", "BaseModel")
 
 
 def is_standard_library(cls: type) -> bool:
     """Whether a class comes with Python; of some that compiled modules make, nobody can tell."""
     module: object = cls.__module__
     return not isinstance(module, str) or module.partition(".")[0] in _LIBRARY
-
-
-def _is_pydantic_root(cls: type) -> bool:
-    return cls.__module__ == "pydantic.main" and cls.__name__ == "BaseModel"
