@@ -383,11 +383,7 @@ class ClaimProcedure(StoredProcedure[ClaimResult]):
         """What is wanted as of now, and what became of earlier claims."""
         group = self._group
         self._demand = demand = group.demand(to_give=self._to_give)
-        holds = group.cursor.holds  # the store tells again what this bus does not know that it has
-        takers = [
-            (entry, group.has_takers(verdict) and not holds(entry.position))
-            for entry, verdict in demand.candidates
-        ]
+        takers = [(entry, group.has_takers(verdict)) for entry, verdict in demand.candidates]
         self._unwanted = {entry.position for entry, has_takers in takers if not has_takers}
         settled = group.cursor.unsaved()
         self._count = len(settled)
@@ -397,7 +393,7 @@ class ClaimProcedure(StoredProcedure[ClaimResult]):
             group.mailbox.queue.settings.level.order,
             demand.room,
             settled,
-            [offer[0] for offer in demand.offers if not holds(offer[0].position)],
+            [offer[0] for offer in demand.offers],
             group.cursor.has_tried(),
             [
                 Candidate(entry.position, entry.identity.publisher)

@@ -63,11 +63,6 @@ class ClaimCursor(StoreCursor):
         with self.lock:
             self._claims[flight.position] = flight
 
-    def holds(self, position: int) -> bool:
-        """Whether an event is claimed here."""
-        with self.lock:
-            return position in self._claims
-
     def fence(self, attempt: Attempt) -> int:
         """Whoever claims it later has a higher one."""
         return attempt.claim * TOKENS

@@ -203,11 +203,9 @@ def _free(tx: Transaction, asked: ClaimRequest, order: ClaimOrder) -> list[Fligh
     flights = tx.flights_at(asked.name, [flight.position for flight in asked.offers])
     current, has_tried = {flight.position: flight for flight in flights}, asked.has_tried
     for flight in asked.offers:
-        tried, now = flight.attempts > 0 and has_tried, current.get(flight.position)
-        if now is not None and now.holder == asked.bus:  # the answer to its claim was lost
-            got.append(now)
-        elif (
-            now == flight
+        tried = flight.attempts > 0 and has_tried
+        if (
+            current.get(flight.position) == flight
             and flight.holder is None
             and not flight.done
             and len(got) < asked.room
@@ -228,24 +226,18 @@ def _new(
     order: ClaimOrder,
     got: list[Flight],
 ) -> set[int]:
-    """Claim unclaimed events while there is room; return the candidates that are claimed now.
-
-    One that this bus has claimed already, and does not know of, it is told again: the answer was
-    lost. Nobody else could have the event as long as the bus is there.
-    """
+    """Claim unclaimed events while there is room; return the candidates that are claimed now."""
+    ahead = [
+        candidate.position for candidate in asked.candidates if candidate.position >= kept.cursor
+    ]
+    taken = {flight.position for flight in tx.flights_at(asked.name, ahead)} if ahead else set()
     positions = [candidate.position for candidate in asked.candidates]
-    flights = tx.flights_at(asked.name, positions) if positions else ()
-    taken = {flight.position: flight for flight in flights}
-    mine = {flight.position for flight in flights if flight.holder == asked.bus}
-    passed = {at for at in positions if at not in mine and (at < kept.cursor or at in taken)}
+    passed = {position for position in positions if position < kept.cursor or position in taken}
     token = tx.revision() + 1
     for candidate in asked.candidates:
         if len(got) >= asked.room:
             break
-        if candidate.position in mine:
-            passed.add(candidate.position)
-            got.append(taken[candidate.position])
-        elif candidate.position not in passed and order.allows(candidate.publisher, None):
+        if candidate.position not in passed and order.allows(candidate.publisher, None):
             passed.add(candidate.position)
             about = (asked.name, candidate.position, candidate.publisher, asked.bus, token)
             flight = Flight(*about, attempts=1)

@@ -219,63 +219,65 @@ class Broker:
         self.opened = self.cut_off = 0  # sessions so far
         self.failure: StoreError | None = None  # why the log cannot be read
         self._maintenance = Maintenance(self.store, self.clock, self.refresh_tokens, self.usage)
-        self._is_running = self._is_due = False  # whether it steps at all, and soon
-        self._timer: asyncio.TimerHandle | None = None  # when it steps otherwise
-        self.store.watch(lambda: self.soon(self._committed))
+        self._bell = asyncio.Event()
+        self._lock = threading.Lock()
+        self._rung = False
+        self._soon: asyncio.TimerHandle | None = None  # when nobody follows the log
+        self.store.watch(self._committed)
 
     # -- its loop ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Send new events to clients until cancelled."""
         self._callbacks.begin(asyncio.get_running_loop())
-        self._is_running = True
-        self.ring()
+        maintenance = asyncio.create_task(self._maintenance.run())
+        self._bell.set()
         try:
-            await self._maintenance.run()
+            while True:
+                await self._wait()
+                try:
+                    while self._callbacks.in_one_turn(self.fanout.step):
+                        await asyncio.sleep(0)
+                    self.failure = None
+                except StoreError as error:
+                    if self.failure is None:
+                        _log.error("reading stopped: %s", error)
+                    self.failure = error
+                except Exception as error:  # retried soon, for the other clients
+                    _log.exception("what is new could not be sent")
+                    self.failure = BrokerError(f"{type(error).__name__}: {error}")
         finally:
-            self._is_running = False
+            maintenance.cancel()
+            with suppress(asyncio.CancelledError):
+                await maintenance
+
+    async def _wait(self) -> None:
+        with suppress(TimeoutError):
+            # A failed read is retried, in case the disk has recovered.
+            await asyncio.wait_for(self._bell.wait(), None if self.failure is None else AGAIN)
+        self._bell.clear()
 
     def ring(self) -> None:
-        """Have the fan-out take a step soon. In the thread of the loop."""
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._step)
-
-    def _ring_later(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self.ring)
+        """Wake the fan-out. In the thread of the loop."""
+        self._soon = None
+        self._bell.set()
 
     def _committed(self) -> None:
-        """Look at a commit: after the answers of this turn, or later if no client waits for it."""
+        """Wake the fan-out after a commit. In any thread."""
+        with self._lock:
+            if self._rung:
+                return
+            self._rung = True
+        self.soon(self._ring_once)
+
+    def _ring_once(self) -> None:
+        with self._lock:
+            self._rung = False
         self.fanout.commits += 1
         if self.fanout.has_followers:
-            self._is_due = True
-            self.defer(self._step)
-        else:
-            self._ring_later(UNFOLLOWED)
-
-    def _step(self) -> None:
-        """Take a step of the fan-out, unless that was done meanwhile."""
-        if not (self._is_due and self._is_running):
-            return
-        self._is_due = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        try:
-            more = self._callbacks.in_one_turn(self.fanout.step)
-            self.failure = None
-        except StoreError as error:
-            if self.failure is None:
-                _log.error("reading stopped: %s", error)
-            self.failure = error
-        except Exception as error:  # retried soon, for the other clients
-            _log.exception("what is new could not be sent")
-            self.failure = BrokerError(f"{type(error).__name__}: {error}")
-        if self.failure is not None:
-            self._ring_later(AGAIN)  # in case the disk has recovered
-        elif more:
             self.ring()
+        elif self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(UNFOLLOWED, self.ring)
 
     def close(self) -> None:
         """Save the usage of quotas, and close the store."""
