@@ -42,6 +42,9 @@ def silence_warnings() -> None:
         warnings.filterwarnings("ignore", module=QUIET)
 
 
+# -- generated functions ---------------------------------------------------------------------------
+
+
 INLINE = (int, bool, type(None))  # constants whose literal is exactly the value, if short
 
 

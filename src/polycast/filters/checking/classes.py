@@ -228,6 +228,9 @@ def _span(step: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]] | No
     return (line, column), (end_line, end_column)  # type: ignore[return-value]
 
 
+# -- classes ---------------------------------------------------------------------------------------
+
+
 DECLARING = {"dataclass", "attrs", "struct", "pydantic", "namedtuple", "enum", "flag"}
 
 

@@ -126,6 +126,9 @@ def attribute_type(cls: type, name: str) -> type | None:
     return _attributes.get((cls, name))
 
 
+# -- kinds -----------------------------------------------------------------------------------------
+
+
 MOST = 24  # alternatives; beyond them it is anything
 
 

@@ -94,6 +94,9 @@ class Places:
         return start, len(self.text) - (len(marked) - start - len(mark))
 
 
+# -- messages --------------------------------------------------------------------------------------
+
+
 LISTED = 12  # names in a suggestion
 SEARCHED = 2_000  # subclasses
 
@@ -304,6 +307,9 @@ _MESSAGES: dict[str, Callable[[_MessageParts], tuple[str, str]]] = {
     "no-subscript": _without("items", "str, bytes, list, tuple and dict have"),
     "not-iterable": _without("elements", _CONTAINERS.format("for ... in")),
 }
+
+
+# -- problems --------------------------------------------------------------------------------------
 
 
 WIDEST = 160  # characters of a filter's text around a place

@@ -116,6 +116,9 @@ def one_of(one: Amount, other: Amount) -> Amount:
     return max(one, other, key=lambda amount: amount.innermost)
 
 
+# -- kinds of values -------------------------------------------------------------------------------
+
+
 class ValueKind(enum.IntFlag):
     """Some of these."""
 

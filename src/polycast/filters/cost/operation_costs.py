@@ -149,6 +149,9 @@ def call_cost(node: nodes.Applied, sizes: Sequence[Amount]) -> tuple[Amount, Amo
     return cost.work(node, sizes), size, cost.kind
 
 
+# -- operators -------------------------------------------------------------------------------------
+
+
 SMALL = steps(32.0)  # bytes of a number, a date, a truth
 DIGITS = 1 / 1024  # steps for each two bytes of which every digit meets every digit
 AT_ONCE = 1 / 32  # steps for a byte of two texts, numbers or members that are compared

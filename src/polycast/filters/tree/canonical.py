@@ -95,6 +95,9 @@ def rebuilt(node: nodes.Node, change: Callable[[nodes.Node], nodes.Node]) -> nod
     return replace(node, **dict(zip(names, after, strict=True)))  # type: ignore[type-var]
 
 
+# -- constant folding ------------------------------------------------------------------------------
+
+
 def folded(node: nodes.Node, cls: type) -> nodes.Node:
     """The same expression for events of exactly that class."""
     match node:

@@ -59,6 +59,9 @@ def constant_value(value: object) -> object:
     raise TypeError(f"a {kind.__name__} is no constant")
 
 
+# -- trees -----------------------------------------------------------------------------------------
+
+
 NAMES_KEPT = 4_096
 
 

@@ -234,6 +234,9 @@ def _iso(text: str) -> str:
     return "-".join(found.group(1, 2, 3)) + (found[4] or "") if found else text
 
 
+# -- events ----------------------------------------------------------------------------------------
+
+
 T = TypeVar("T")
 EXTENSION = "pubsub.ext."  # of pub/sub systems: subscribers never see these (API 4.3.2)
 

@@ -336,6 +336,8 @@ def _is_marked(kind: TypeExpression) -> bool:
     return Opaque in kind.notes or any(map(_is_marked, several))
 
 
+# -- events that are written -----------------------------------------------------------------------
+
 T = TypeVar("T")
 DEEPEST = 64  # arrays and structs in each other
 OPAQUE = "opaque"

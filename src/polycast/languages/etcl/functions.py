@@ -16,7 +16,7 @@ from polycast.languages.etcl import components as paths
 from polycast.languages.etcl import values
 from polycast.languages.etcl.components import EtclPath, EtclStep, path_of, slot_of_path
 from polycast.languages.etcl.structures import AT_EVENT, UNTYPED, fields_of
-from polycast.languages.etcl.values import BOOLEANS, CHARACTERS, LABELS, constant_of, fits
+from polycast.languages.etcl.values import BOOLEANS, CHARACTERS, LABELS, constant_of
 from polycast.typesystem.type_expressions import hints_of
 
 if TYPE_CHECKING:
@@ -27,25 +27,14 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.ordered_domains import Domain
 
 COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
-PATHS: dict[str, Callable[..., Any]] = {
-    "component": paths.component,
-    "exists": paths.exists,
-    "default": paths.default,
-}
-LITERALS: dict[str, Callable[..., Any]] = {"character": values.character, "label": values.label}
+PATHS, LITERALS = ("component", "exists", "default"), ("character", "label")
+COMPUTED = ("plus", "minus", "times", "divided", "remainder")
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **PATHS,
-    **LITERALS,
-    **{name: getattr(values, name) for name in COMPARED},
-    "truth": values.truth,
-    "within": values.within,
-    "contains": values.contains,
-    "plus": values.plus,
-    "minus": values.minus,
-    "times": values.times,
-    "divided": values.divided,
-    "remainder": values.remainder,
-    "fits": fits,
+    **{name: getattr(paths, name) for name in PATHS},
+    **{
+        name: getattr(values, name)
+        for name in (*LITERALS, *COMPARED, "truth", "within", "contains", *COMPUTED, "fits")
+    },
 }
 _OPPOSITE = {**NEGATED, "==": "!=", "!=": "=="}
 _NUMBERS = values.NUMBERS

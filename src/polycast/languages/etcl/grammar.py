@@ -358,6 +358,9 @@ def computed(left: ExpressionKind, right: ExpressionKind) -> ExpressionKind:
     return ExpressionKind.INTEGER if kinds <= WHOLE else ExpressionKind.NUMBER
 
 
+# -- trees as text ---------------------------------------------------------------------------------
+
+
 BY_FUNCTION = {known.function: known for known in OPERATORS.values() if known.function}
 NEGATION, FACTOR = 8, 9  # levels above those of the binary operators
 

@@ -306,6 +306,9 @@ def fits(name: str, pattern: str, /) -> bool:
     return True
 
 
+# -- which values may be looked up among constants -------------------------------------------------
+
+
 class _Strict(Domain):
     """Values that compare with each other and with nothing else; not those of an enumeration."""
 

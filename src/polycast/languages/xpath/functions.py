@@ -115,36 +115,6 @@ def _at(event: Any, path: Steps) -> Any:
     return value
 
 
-def text_at(event: Any, path: Steps, kind: str) -> str | None:
-    """The string-value of what is there, or None."""
-    return _text(_at(event, path), kind)
-
-
-def string_at(event: Any, path: Steps, kind: str) -> str:
-    """The same as `string()` gives it."""
-    return _string(_at(event, path), kind)
-
-
-def number_at(event: Any, path: Steps, kind: str) -> float:
-    """What is there as a number."""
-    return _number(_at(event, path), kind)
-
-
-def differs_at(event: Any, path: Steps, kind: str, number: float) -> bool:
-    """Whether something is there and is not that number."""
-    return _differs(_at(event, path), kind, number)
-
-
-def includes_at(event: Any, path: Steps, kind: str, text: str) -> bool:
-    """Whether an array is there that has an item with that text."""
-    return _includes(_at(event, path), kind, text)
-
-
-def kind_at(event: Any, path: Steps, kind: str) -> str | None:
-    """The element that the value is in, or None."""
-    return _kind(_at(event, path), kind)
-
-
 def _looking(path: Steps) -> Callable[[Any], Any]:
     """A function that returns what is at a path in an event."""
     if not path or type(path[0]) is not str:
@@ -199,14 +169,21 @@ JUDGES: Mapping[str, Callable[..., Any]] = {
     "string_at": _string,
     "text_at": _text,
 }
+
+
+def _anywhere(judge: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the event, a path and an element, and of what the value is compared with."""
+    if judge in (_differs, _includes):
+        return lambda event, path, kind, other: judge(_at(event, path), kind, other)
+    return lambda event, path, kind: judge(_at(event, path), kind)
+
+
 LOCATED: Mapping[str, Callable[..., Any]] = {
-    function.__name__: function
-    for function in (differs_at, includes_at, kind_at, number_at, string_at, text_at)
+    name: _anywhere(judge) for name, judge in JUDGES.items()
 }
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {**LOCATED, "holds": holds}
 
-
-__all__ = ["COSTS", "FUNCTIONS", "XPathInsight"]
+# -- how generated code uses them ------------------------------------------------------------------
 
 MOST_STEPS = 64
 SMALL = 2**53  # ints that doubles hold exactly, and so do all below

@@ -123,6 +123,9 @@ def _settled(kind: str, word: str, before: XPathToken | None) -> str:
     return "operator" if kind == "symbol" and word in _OPERATORS else kind
 
 
+# -- the parser ------------------------------------------------------------------------------------
+
+
 LONGEST = 10_000  # characters
 DEEPEST = 32  # expressions in each other
 AXES = ("child", "descendant", "descendant-or-self", "self")

@@ -276,6 +276,9 @@ def _primary(node: Expression) -> str:
     return _text(node) if simple else f"({_text(node)})"
 
 
+# -- types -----------------------------------------------------------------------------------------
+
+
 COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 
@@ -294,6 +297,9 @@ def kind_of(node: Expression) -> str:
             return FUNCTIONS[name].gives
         case _:
             return "number"
+
+
+# -- costs -----------------------------------------------------------------------------------------
 
 
 NODES = 100

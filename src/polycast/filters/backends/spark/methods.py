@@ -133,6 +133,9 @@ def _class(letters: list[str] | dict[str, str]) -> str:
     return "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in ranges)
 
 
+# -- methods ---------------------------------------------------------------------------------------
+
+
 LONGEST = 2**31 - 1  # what Spark's texts and arrays can have
 Arguments = tuple[Value, ...]
 

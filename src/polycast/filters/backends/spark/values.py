@@ -216,6 +216,9 @@ def no_form(node: nodes.Node, *, why: str, accepted: str) -> NoSparkFormError:
     return NoSparkFormError(part, node=node, why=why, accepted=accepted)
 
 
+# -- values ----------------------------------------------------------------------------------------
+
+
 WIDE, WIDEST = "decimal(38,0)", 10**38 - 1  # the type for ints beyond 64 bits, and its bound
 _DIGITS, _LAST_DIGIT = decimal.Context(prec=38), decimal.Decimal("1e-18")
 ABSENT: Any = object()
