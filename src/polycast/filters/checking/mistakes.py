@@ -9,17 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterMistakeError
+from polycast.filters.checking import inference
 from polycast.filters.checking.classes import Classes, ClassMember
-from polycast.filters.checking.inference import (
-    SAMPLES,
-    Kind,
-    Kinds,
-    PlainEnum,
-    joined,
-    kinds_of,
-    results,
-    shown,
-)
+from polycast.filters.checking.inference import SAMPLES, Kind, Kinds, PlainEnum, results, shown
 from polycast.filters.checking.walker import CertainFailure, Walker
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import render
@@ -386,7 +378,7 @@ def failures(
 
 def _event(types: tuple[type, ...], *, every: bool) -> Kinds:
     if not every or len(types) < 2:
-        return joined(kinds_of(cls) for cls in types)
+        return inference.joined(inference.kinds_of(cls) for cls in types)
     first, *others = [cls for cls in types if cls is not object] or [object]
     return (Kind(weakref.ref(first), also=tuple(map(weakref.ref, others))),)
 

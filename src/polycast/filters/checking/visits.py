@@ -7,17 +7,9 @@ import operator
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from polycast.filters.checking import inference
 from polycast.filters.checking.classes import ClassMember
-from polycast.filters.checking.inference import (
-    Kind,
-    Kinds,
-    attribute_type,
-    is_data,
-    joined,
-    kinds_of,
-    results,
-    returned_type,
-)
+from polycast.filters.checking.inference import Kind, Kinds, is_data, joined, kinds_of
 from polycast.filters.tree import nodes
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 
@@ -44,7 +36,7 @@ def _outcome(function: Callable[..., Any], *operands: Kinds) -> tuple[bool, froz
         if None in classes:
             return False, None
         types.append(classes)  # type: ignore[arg-type]
-    outcomes = {results(function, *classes) for classes in itertools.product(*types)}
+    outcomes = {inference.results(function, *classes) for classes in itertools.product(*types)}
     if len(outcomes) == 1:  # mostly
         [given] = outcomes
         return given is None, given or None
@@ -208,7 +200,7 @@ def _members_of(known: Classes, kind: Kind, name: str) -> list[ClassMember] | No
 
 def _built_in(cls: type, name: str) -> ClassMember:
     method = callable(getattr(cls, name))
-    result = returned_type(cls, name) if method else attribute_type(cls, name)
+    result = inference.returned_type(cls, name) if method else inference.attribute_type(cls, name)
     kinds = None if result is None else kinds_of(result)
     return ClassMember(is_method=method, is_attribute=not method, kinds=kinds)
 

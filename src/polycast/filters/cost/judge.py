@@ -11,25 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterTooCostlyError
+from polycast.filters.cost import amounts
 from polycast.filters.cost import operation_costs as costs
-from polycast.filters.cost.amounts import (
-    ALL,
-    EVENT,
-    INT,
-    LIST,
-    NOTHING,
-    OTHER,
-    TEXT,
-    UNKNOWN,
-    Amount,
-    TooMuch,
-    ValueKind,
-    element_of,
-    is_small,
-    kind_of_type,
-    kind_of_value,
-    steps,
-)
+from polycast.filters.cost.amounts import ALL, INT, LIST, NOTHING, OTHER, TEXT, UNKNOWN, steps
 from polycast.filters.cost.operation_costs import BYTE, SMALL, Judged, total
 from polycast.filters.tree import nodes
 
@@ -46,7 +30,7 @@ FEW, SHORT = 64, 4_096  # nodes of a plain filter, and bytes of a constant in it
 Fields = Callable[[str], "TypeExpression | None"]
 
 
-def cost_of(tree: nodes.Node, *, fields: Fields | None = None) -> Amount:
+def cost_of(tree: nodes.Node, *, fields: Fields | None = None) -> amounts.Amount:
     """The steps for an event of a size, at most; `FilterTooCostlyError` names what has no bound.
 
     `fields` tells what a field of a name may be, in any class that events and their parts are of.
@@ -86,18 +70,18 @@ class CostJudge:
         """What each of several nodes costs."""
         return [self.of(node) for node in several]
 
-    def anything(self, size: Amount, declared: TypeExpression | None) -> Judged:
+    def anything(self, size: amounts.Amount, declared: TypeExpression | None) -> Judged:
         """A part of the event."""
         if self._fields is None:
             return Judged(NOTHING, size, UNKNOWN)
-        small = is_small(declared)
-        return Judged(NOTHING, SMALL if small else size, kind_of_type(declared), declared)
+        small = amounts.is_small(declared)
+        return Judged(NOTHING, SMALL if small else size, amounts.kind_of_type(declared), declared)
 
     def field(self, name: str) -> TypeExpression | None:
         """What a field of a name is declared as, where that is known."""
         return None if self._fields is None else self._fields(name)
 
-    def unknown(self) -> ValueKind:
+    def unknown(self) -> amounts.ValueKind:
         """The kinds that a value may have of which nothing is known."""
         return UNKNOWN if self._fields is None else ALL
 
@@ -112,7 +96,7 @@ def _attribute(judge: CostJudge, node: nodes.Attribute) -> Judged:
 
 def _item(judge: CostJudge, node: nodes.Item) -> Judged:
     of, key = judge.all((node.of, node.key))
-    found = judge.anything(of.size, element_of(of.type))
+    found = judge.anything(of.size, amounts.element_of(of.type))
     if TEXT in of.kind and of.kind is not UNKNOWN:
         found = found._replace(kind=found.kind | TEXT)
     return found._replace(cost=of.cost + key.cost + costs.hashed(of, key))
@@ -216,8 +200,8 @@ def _arithmetic(judge: CostJudge, node: nodes.Arithmetic) -> Judged:
 def _quantified(judge: CostJudge, node: nodes.Quantified) -> Judged:
     over = judge.of(node.over)
     source = len(judge.elements) + 1
-    size = over.size if over.size.is_constant else Amount(linear={source: 1.0})
-    element = judge.anything(size, element_of(over.type))
+    size = over.size if over.size.is_constant else amounts.Amount(linear={source: 1.0})
+    element = judge.anything(size, amounts.element_of(over.type))
     if TEXT in over.kind and over.kind is not UNKNOWN:
         element = element._replace(kind=element.kind | TEXT | INT)
     judge.elements.append(element)
@@ -227,7 +211,7 @@ def _quantified(judge: CostJudge, node: nodes.Quantified) -> Judged:
         judge.elements.pop()
     try:
         steps_taken = body.over(over.size + steps(1.0), source)
-    except TooMuch:
+    except amounts.TooMuch:
         why = "for each element it goes over something that is not in the element"
         accepted = (
             "one over a list of the event, that asks about its element: "
@@ -239,12 +223,16 @@ def _quantified(judge: CostJudge, node: nodes.Quantified) -> Judged:
 
 
 _RULES: dict[type, Callable[[CostJudge, Any], Judged]] = {
-    nodes.Event: lambda judge, node: Judged(NOTHING, Amount(linear={EVENT: 1.0}), OTHER),
+    nodes.Event: lambda judge, node: Judged(
+        NOTHING, amounts.Amount(linear={amounts.EVENT: 1.0}), OTHER
+    ),
     nodes.Variable: lambda judge, node: judge.elements[-1 - node.depth]._replace(cost=NOTHING),
     nodes.Constant: lambda judge, node: Judged(
-        NOTHING, steps(costs.size_of(node.value)), kind_of_value(node.value)
+        NOTHING, steps(costs.size_of(node.value)), amounts.kind_of_value(node.value)
     ),
-    nodes.Opaque: lambda judge, node: Judged(NOTHING, Amount(linear={EVENT: 1.0}), ALL),
+    nodes.Opaque: lambda judge, node: Judged(
+        NOTHING, amounts.Amount(linear={amounts.EVENT: 1.0}), ALL
+    ),
     nodes.Attribute: _attribute,
     nodes.Item: _item,
     nodes.Display: _display,

@@ -16,21 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
 from polycast.errors import FilterTooCostlyError
-from polycast.filters.cost.amounts import (
-    ALL,
-    DECIMAL,
-    INT,
-    LIST,
-    NOTHING,
-    OTHER,
-    REAL,
-    TEXT,
-    UNKNOWN,
-    Amount,
-    ValueKind,
-    one_of,
-    steps,
-)
+from polycast.filters.cost import amounts
+from polycast.filters.cost.amounts import ALL, INT, LIST, NOTHING, TEXT, UNKNOWN, Amount, steps
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import language_of
 
@@ -46,7 +33,7 @@ class Method(NamedTuple):
     steps: float = 0.0
     growth: float = 0.0
     """0: a number, a date, or whether something is so; 1: no larger than what it is given."""
-    kind: ValueKind = ALL
+    kind: amounts.ValueKind = ALL
 
 
 BYTE = 0.25  # steps: searching, comparing, copying
@@ -131,7 +118,7 @@ class FunctionCost(NamedTuple):
     """What a call takes, by the sizes of its arguments, and what it gives."""
 
     work: Work
-    kind: ValueKind = INT
+    kind: amounts.ValueKind = INT
     grows: bool = False  # whether its value is as large as its arguments; else it is a truth
     most: Amount | None = None  # how large its value is, whatever its arguments
 
@@ -142,7 +129,9 @@ def whole(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
     return sum(sizes, Amount())
 
 
-def call_cost(node: nodes.Applied, sizes: Sequence[Amount]) -> tuple[Amount, Amount, ValueKind]:
+def call_cost(
+    node: nodes.Applied, sizes: Sequence[Amount]
+) -> tuple[Amount, Amount, amounts.ValueKind]:
     """What calling a function takes, how large its value is, and what that may be."""
     cost = language_of(node).costs[node.name]
     size = cost.most or (sum(sizes, TRUTH) if cost.grows else TRUTH)
@@ -169,7 +158,7 @@ class Judged(NamedTuple):
 
     cost: Amount
     size: Amount
-    kind: ValueKind
+    kind: amounts.ValueKind
     type: TypeExpression | None = None
 
 
@@ -178,24 +167,28 @@ def total(several: object) -> Amount:
     return sum(several, NOTHING)  # type: ignore[call-overload, no-any-return]
 
 
-def either(parts: list[Judged]) -> ValueKind:
+def either(parts: list[Judged]) -> amounts.ValueKind:
     """What one of several values may be."""
-    found = ValueKind(0)
+    found = amounts.ValueKind(0)
     for part in parts:
         found |= part.kind
     return found
 
 
-def computed(kind: ValueKind) -> ValueKind:
+def computed(kind: amounts.ValueKind) -> amounts.ValueKind:
     """What a sign gives: it does not take texts and lists."""
-    return kind & ~(TEXT | LIST) or REAL
+    return kind & ~(TEXT | LIST) or amounts.REAL
 
 
-def computed_by(operator: str, left: ValueKind, right: ValueKind) -> ValueKind:
+def computed_by(
+    operator: str, left: amounts.ValueKind, right: amounts.ValueKind
+) -> amounts.ValueKind:
     """What an operator gives, by what its operands may be."""
     both = left | right
     if operator == "/":
-        return REAL | (DECIMAL if DECIMAL in both or UNKNOWN in both else REAL)
+        return amounts.REAL | (
+            amounts.DECIMAL if amounts.DECIMAL in both or UNKNOWN in both else amounts.REAL
+        )
     if operator in ("+", "*"):
         return both
     return computed(both)
@@ -244,8 +237,8 @@ def _is_whole(value: Judged) -> bool:
 
 
 def _mixed(left: Judged, right: Judged) -> bool:
-    one = DECIMAL in left.kind and INT in right.kind and not right.size.is_constant
-    return one or (DECIMAL in right.kind and INT in left.kind and not left.size.is_constant)
+    one = amounts.DECIMAL in left.kind and INT in right.kind and not right.size.is_constant
+    return one or (amounts.DECIMAL in right.kind and INT in left.kind and not left.size.is_constant)
 
 
 def met_at_once(sign: str, left: nodes.Node, right: nodes.Node) -> Amount | None:
@@ -283,12 +276,12 @@ def comparing(sign: str, left: Judged, right: Judged) -> Amount:
     if sign in ("in", "not in"):
         return right.size + hashed(right, left)
     met = (left.size + right.size).squared().times(DIGITS) if _mixed(left, right) else NOTHING
-    return one_of(left.size, right.size).times(1.0) + met
+    return amounts.one_of(left.size, right.size).times(1.0) + met
 
 
 def hashed(container: Judged, key: Judged) -> Amount:
     """Sets and dicts take the hash of what is looked up; texts keep theirs."""
-    looked_up = OTHER in container.kind
+    looked_up = amounts.OTHER in container.kind
     return key.size.times(BYTE) if looked_up and key.kind & ~TEXT else NOTHING
 
 
@@ -323,7 +316,7 @@ def method_work(name: str, method: Method, judged: list[Judged]) -> Amount:
     return total(operand.size for operand in judged).times(method.steps)
 
 
-def method_result(method: Method, judged: list[Judged]) -> tuple[Amount, ValueKind]:
+def method_result(method: Method, judged: list[Judged]) -> tuple[Amount, amounts.ValueKind]:
     """How large the value of a method is, and what that may be."""
     if not method.growth:
         return SMALL, method.kind

@@ -10,24 +10,10 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from polycast.filters.backends.spark import sql
+from polycast.filters.backends.spark import sql, values
 from polycast.filters.backends.spark.comparisons import EXACT, SIMPLE, ordered
 from polycast.filters.backends.spark.sql import TRUE, Term, both, case, negated, operate
-from polycast.filters.backends.spark.values import (
-    ABSENT,
-    HIGH,
-    LOW,
-    WIDEST,
-    ColumnKind,
-    NoColumnError,
-    Value,
-    as_int,
-    constant,
-    failing,
-    pick,
-    present,
-    whole,
-)
+from polycast.filters.backends.spark.values import ColumnKind, NoColumnError, Value, failing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +37,7 @@ def arithmetic(sign: str, left: Value, right: Value) -> Value:
     if "none" in kinds:
         return failing()
     made = _numeric(sign, left, right) if kinds <= set(_NUMBERS) else _text(sign, left, right)
-    return made.guarded(left.ok, right.ok, present(left), present(right))
+    return made.guarded(left.ok, right.ok, values.present(left), values.present(right))
 
 
 def _text(sign: str, left: Value, right: Value) -> Value:
@@ -67,7 +53,7 @@ def _numeric(sign: str, left: Value, right: Value) -> Value:
     if "float" not in (left.kind.name, right.kind.name):
         if {left.kind.name, right.kind.name} == {"bool"} and sign in _LOGICAL:
             return Value(ColumnKind("bool"), _LOGICAL[sign](left.term, right.term))
-        return on_ints(as_int(left), as_int(right))
+        return on_ints(values.as_int(left), values.as_int(right))
     if on_floats is None:
         return failing()
     try:
@@ -79,9 +65,9 @@ def _numeric(sign: str, left: Value, right: Value) -> Value:
 def _double(value: Value) -> Term:
     if value.kind.name == "float":
         return value.term
-    if value.constant is not ABSENT:
+    if value.constant is not values.ABSENT:
         return sql.literal(float(value.constant), "double")
-    return sql.cast(as_int(value).term, "double")
+    return sql.cast(values.as_int(value).term, "double")
 
 
 def _float(term: Term, *, ok: Term = TRUE) -> Value:
@@ -99,11 +85,11 @@ def _bounded(sign: str, left: Value, right: Value, bounds: list[int]) -> Value:
     """An operation in a type that holds its operands and every result."""
     low, high = min(bounds), max(bounds)
     every = [low, high, left.kind.low, left.kind.high, right.kind.low, right.kind.high]
-    if max(map(abs, every)) > WIDEST:
+    if max(map(abs, every)) > values.WIDEST:
         raise NoColumnError("the result may have more than 38 digits", accepted="smaller numbers")
-    sides = [whole(value, min(every), max(every)) for value in (left, right)]
+    sides = [values.whole(value, min(every), max(every)) for value in (left, right)]
     made = Value(ColumnKind("int", low=min(every), high=max(every)), operate(sign, *sides))
-    return Value(ColumnKind("int", low=low, high=high), whole(made, low, high))
+    return Value(ColumnKind("int", low=low, high=high), values.whole(made, low, high))
 
 
 def _add(left: Value, right: Value) -> Value:
@@ -123,7 +109,7 @@ def _multiply(left: Value, right: Value) -> Value:
 
 def _divide(left: Value, right: Value) -> Value:
     """Python rounds the quotient of two ints once, so they must be exact as doubles."""
-    divisor = right.constant if right.constant is not ABSENT else 0
+    divisor = right.constant if right.constant is not values.ABSENT else 0
     exact = all(-EXACT <= k.low <= k.high <= EXACT for k in (left.kind, right.kind))
     if not exact and not (divisor and abs(divisor) & (abs(divisor) - 1) == 0 and divisor < EXACT):
         why = "an int beyond 2**53 is rounded before Spark divides it, in Python after it"
@@ -132,7 +118,7 @@ def _divide(left: Value, right: Value) -> Value:
 
 
 def _narrow(left: Value, right: Value) -> None:
-    if not all(LOW <= k.low <= k.high <= HIGH for k in (left.kind, right.kind)):
+    if not all(values.LOW <= k.low <= k.high <= values.HIGH for k in (left.kind, right.kind)):
         raise NoColumnError("Spark does this with 64 bits only", accepted="ints of 64 bits")
 
 
@@ -172,7 +158,8 @@ def _floor_divide(left: Value, right: Value) -> Value:
     )
     term = case((broken, down), otherwise=sql.call("div", left.term, divisor))
     most = max(abs(a.low), abs(a.high))
-    made = Value(ColumnKind("int", low=max(-most - 1, LOW), high=min(most, HIGH)), term)
+    kind = ColumnKind("int", low=max(-most - 1, values.LOW), high=min(most, values.HIGH))
+    made = Value(kind, term)
     if -1 in bad:
         by_minus_one = operate("=", right.term, sql.literal(-1, "bigint"))
         return _either_int(by_minus_one, _negative(left), made).guarded(_nonzero(right))
@@ -180,7 +167,7 @@ def _floor_divide(left: Value, right: Value) -> Value:
 
 
 def _either_int(test: Term, one: Value, other: Value) -> Value:
-    found = pick([(test, one)], other)
+    found = values.pick([(test, one)], other)
     assert found is not None
     return Value(*found)
 
@@ -189,8 +176,8 @@ def _bitwise(sign: str) -> Callable[[Value, Value], Value]:
     def made(left: Value, right: Value) -> Value:
         _narrow(left, right)
         a, b = left.kind, right.kind
-        low = 0 if sign == "&" and (a.low >= 0 or b.low >= 0) else LOW
-        high = min(side.high for side in (a, b) if side.low >= 0) if low == 0 else HIGH
+        low = 0 if sign == "&" and (a.low >= 0 or b.low >= 0) else values.LOW
+        high = min(side.high for side in (a, b) if side.low >= 0) if low == 0 else values.HIGH
         term = operate(sign, left.term, right.term)
         return Value(ColumnKind("int", low=low, high=high), term)
 
@@ -263,16 +250,16 @@ def _unary(what: str, value: Value, rules: tuple[Callable[[Value], Value], ...])
     if name == "float":
         made = on_floats[0](value) if on_floats else failing()
     else:
-        made = on_ints(as_int(value))
-    return made.guarded(value.ok, present(value))
+        made = on_ints(values.as_int(value))
+    return made.guarded(value.ok, values.present(value))
 
 
 def _negative(value: Value) -> Value:
-    return _bounded("-", constant(0), value, [-value.kind.high, -value.kind.low])
+    return _bounded("-", values.constant(0), value, [-value.kind.high, -value.kind.low])
 
 
 def _inverted(value: Value) -> Value:
-    return _bounded("-", constant(-1), value, [-1 - value.kind.high, -1 - value.kind.low])
+    return _bounded("-", values.constant(-1), value, [-1 - value.kind.high, -1 - value.kind.low])
 
 
 def _same(value: Value) -> Value:
@@ -299,20 +286,20 @@ def _absolute_int(value: Value) -> Value:
     return Value(ColumnKind("int", low=least, high=max(abs(low), abs(high))), found.term)
 
 
-def extreme(sign: str, values: tuple[Value, ...]) -> Value:
+def extreme(sign: str, operands: tuple[Value, ...]) -> Value:
     """`min` or `max` of several: the first one that none of the others is beyond."""
-    if any(value.kind.name == "never" for value in values):
+    if any(value.kind.name == "never" for value in operands):
         return failing()
 
     def further(best: Value, value: Value) -> Value:
         beyond = ordered(sign, value, best)
         if beyond.kind.name == "never":
             return failing()
-        found = pick([(beyond.term, value)], best)
+        found = values.pick([(beyond.term, value)], best)
         if found is None:
             raise NoColumnError("the result is of either type", accepted="values of one type")
         return Value(found[0].without_none(), found[1], both(best.ok, beyond.ok))
 
-    oks = both(*(value.ok for value in values))
-    plain = [Value(value.kind, value.term, constant=value.constant) for value in values]
+    oks = both(*(value.ok for value in operands))
+    plain = [Value(value.kind, value.term, constant=value.constant) for value in operands]
     return reduce(further, plain[1:], plain[0]).guarded(oks)

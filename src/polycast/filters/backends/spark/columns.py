@@ -9,25 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.backends import interpreter
-from polycast.filters.backends.spark import methods, sql
+from polycast.filters.backends.spark import methods, sql, values
 from polycast.filters.backends.spark.arithmetic import arithmetic, signed
 from polycast.filters.backends.spark.comparisons import SIMPLE, among, compare
 from polycast.filters.backends.spark.sql import FALSE, TRUE, Term, both, either, negated
-from polycast.filters.backends.spark.values import (
-    CLASSES,
-    ColumnKind,
-    NoColumnError,
-    Value,
-    attribute_kind,
-    constant,
-    failing,
-    members,
-    no_form,
-    pick,
-    present,
-    subclasses,
-    truth,
-)
+from polycast.filters.backends.spark.values import ColumnKind, NoColumnError, Value, failing, truth
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:
@@ -55,9 +41,9 @@ def compiled(tree: nodes.Node, cls: type) -> Term:
         _check_size(sum(1 for _ in nodes.walk(tree)), 1)
         return _limited(_holds(tree, (event,)))
     except NoColumnError as refusal:
-        raise no_form(tree, why=refusal.why, accepted=refusal.accepted) from None
+        raise values.no_form(tree, why=refusal.why, accepted=refusal.accepted) from None
     except RecursionError:
-        raise no_form(tree, why="it is nested too deeply", accepted="fewer levels") from None
+        raise values.no_form(tree, why="it is nested too deeply", accepted="fewer levels") from None
 
 
 def _holds(node: nodes.Node, scope: Scope) -> Term:
@@ -80,7 +66,7 @@ def value_of(node: nodes.Node, scope: Scope) -> Value:
             value = rule(node, scope)
         _limited(value.term, value.ok)
     except NoColumnError as refusal:
-        raise no_form(node, why=refusal.why, accepted=refusal.accepted) from None
+        raise values.no_form(node, why=refusal.why, accepted=refusal.accepted) from None
     return value
 
 
@@ -109,7 +95,7 @@ def _known(node: nodes.Node) -> Value | None:
         found = interpreter.evaluate(node, None, ())
     except Exception:
         return failing()
-    return constant(nodes.constant_value(found))
+    return values.constant(nodes.constant_value(found))
 
 
 def _is_safe(node: nodes.Node) -> bool:
@@ -147,25 +133,26 @@ def _attribute(of: Value, name: str) -> Value:
     if of.kind.cls is None:
         why = f"what {name!r} of {of.kind} is, Spark does not know"
         raise NoColumnError(why, accepted="declared attributes of classes")
-    kind = attribute_kind(of.kind.cls, name)
+    kind = values.attribute_kind(of.kind.cls, name)
     term = sql.named(name) if of.kind.name == "event" else sql.field(of.term, name)
-    return Value(kind, term).guarded(of.ok, present(of))
+    return Value(kind, term).guarded(of.ok, values.present(of))
 
 
 def _of_member(of: Value, name: str) -> Value:
     """An attribute of an enum's members: Python is asked for each of them."""
     try:
-        values = [
-            constant(nodes.constant_value(getattr(member, name))) for member in members(of.kind)
+        held = [
+            values.constant(nodes.constant_value(getattr(member, name)))
+            for member in values.members(of.kind)
         ]
     except (AttributeError, TypeError):
         raise NoColumnError(f"{name!r} of an enum's member", accepted="plain values") from None
-    labels = [sql.literal(member.name, "string") for member in members(of.kind)]
+    labels = [sql.literal(member.name, "string") for member in values.members(of.kind)]
     tests = [sql.operate("=", of.term, label) for label in labels]
-    found = pick(list(zip(tests, values, strict=True))[:-1], values[-1])
+    found = values.pick(list(zip(tests, held, strict=True))[:-1], held[-1])
     if found is None:
         raise NoColumnError(f"{name!r} is of several types", accepted="values of one type")
-    return Value(*found).guarded(of.ok, present(of))
+    return Value(*found).guarded(of.ok, values.present(of))
 
 
 def _reach(node: nodes.Reach, scope: Scope) -> Value:
@@ -173,7 +160,7 @@ def _reach(node: nodes.Reach, scope: Scope) -> Value:
     if (of.kind.name, node.name) in methods.METHODS:
         return methods.call_method(of, node.name, ())
     found = _attribute(of, node.name)
-    classes = () if found.kind.cls is None else tuple(subclasses(found.kind.cls))
+    classes = () if found.kind.cls is None else tuple(values.subclasses(found.kind.cls))
     if any("__call__" in vars(base) for cls in classes for base in cls.__mro__):
         raise NoColumnError("what it reaches may be called", accepted="attributes that are data")
     return found
@@ -243,7 +230,7 @@ def _first(parts: Sequence[Value], stops: Sequence[Term], told: Term) -> Value:
     ok = _ok(parts, stops)
     if all(part.kind == ColumnKind("bool") for part in parts):
         return Value(ColumnKind("bool"), told, ok)
-    found = pick(list(zip(stops, parts, strict=True))[:-1], parts[-1])
+    found = values.pick(list(zip(stops, parts, strict=True))[:-1], parts[-1])
     if found is None:
         return Value(ColumnKind("mixed"), told, ok, told=told)
     return Value(*found, ok, told=told)
@@ -275,7 +262,7 @@ def _instance_of(node: nodes.InstanceOf, scope: Scope) -> Value:
 def _is_instance(kind: ColumnKind, classes: tuple[type, ...]) -> bool:
     if kind.name == "never":
         return False
-    possible: Any = CLASSES.get(kind.name, () if kind.cls is None else (kind.cls,))
+    possible: Any = values.CLASSES.get(kind.name, () if kind.cls is None else (kind.cls,))
     verdicts = {issubclass(cls, classes) for cls in possible}
     below = kind.name in ("event", "object") and verdicts == {False}  # a subclass may be one
     if len(verdicts) != 1 or below:
@@ -297,7 +284,7 @@ def _quantified(node: nodes.Quantified, scope: Scope) -> Value:
 _RULES: dict[type, Callable[[Any, Scope], Value]] = {
     nodes.Event: lambda node, scope: scope[-1],
     nodes.Variable: lambda node, scope: scope[node.depth],
-    nodes.Constant: lambda node, scope: constant(node.value),
+    nodes.Constant: lambda node, scope: values.constant(node.value),
     nodes.Opaque: _opaque,
     nodes.Attribute: lambda node, scope: _attribute(value_of(node.of, scope), node.name),
     nodes.Reach: _reach,

@@ -6,22 +6,9 @@ import enum
 import math
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.backends.spark import sql
+from polycast.filters.backends.spark import sql, values
 from polycast.filters.backends.spark.sql import FALSE, TRUE, Term, both, either, negated, operate
-from polycast.filters.backends.spark.values import (
-    ABSENT,
-    HIGH,
-    LOW,
-    ColumnKind,
-    NoColumnError,
-    Value,
-    as_int,
-    constant,
-    failing,
-    members,
-    present,
-    whole,
-)
+from polycast.filters.backends.spark.values import ABSENT, NoColumnError, Value, constant, present
 from polycast.filters.tree.operators import COMPARISONS
 
 if TYPE_CHECKING:
@@ -36,14 +23,14 @@ ALIKE = ("str", "bytes", "date", "uuid")  # Spark's order and equality are Pytho
 def compare(sign: str, left: Value, right: Value) -> Value:
     """`left sign right`: a bool, ok where both are and Python does not raise."""
     if "never" in (left.kind.name, right.kind.name):
-        return failing()
+        return values.failing()
     tabled = _tabled(sign, left, right)
     found = COMPARERS[sign](sign, left, right) if tabled is None else tabled
     return found.guarded(left.ok, right.ok)
 
 
 def _bool(term: Term, *, ok: Term = TRUE) -> Value:
-    return Value(ColumnKind("bool"), term, ok)
+    return Value(values.ColumnKind("bool"), term, ok)
 
 
 # -- enums: few values, so Python itself is asked about each ---------------------------------------
@@ -61,7 +48,7 @@ def _tabled(sign: str, left: Value, right: Value) -> Value | None:
 def _table(value: Value, test: Callable[[Any], Any]) -> Value:
     true: list[Term] = []
     fails: list[Term] = []
-    for member in members(value.kind):
+    for member in values.members(value.kind):
         verdict = _outcome(test, member)
         if verdict is not False:
             (true if verdict else fails).append(sql.literal(member.name, "string"))
@@ -147,12 +134,12 @@ def _alike(left: Value, right: Value) -> Term:
     raise _no_equality(left, right)
 
 
-def _is_by_identity(kind: ColumnKind) -> bool:
+def _is_by_identity(kind: values.ColumnKind) -> bool:
     cls: Any = kind.cls
     return kind.name == "enum" and cls.__eq__ is object.__eq__
 
 
-def _has_plain_elements(kind: ColumnKind) -> bool:
+def _has_plain_elements(kind: values.ColumnKind) -> bool:
     # A NaN in a list is equal to itself if it is the same object, which no row can tell.
     return kind.element is not None and kind.element.name in (*ALIKE, "bool", "int")
 
@@ -171,11 +158,11 @@ def ordered(sign: str, left: Value, right: Value) -> Value:
         raise NoColumnError(why, accepted=f"an order of {', '.join(SIMPLE)}")
     there = both(present(left), present(right))
     if there is FALSE:
-        return failing()
+        return values.failing()
     if all(name in NUMBERS for name in names):
         return _bool(numbers(sign, left, right), ok=there)
     if names[0] != names[1]:
-        return failing()
+        return values.failing()
     if names[0] == "datetime":
         there = both(there, _same_sort(left, right))
         return _bool(operate(sign, _at(left), _at(right)), ok=there)
@@ -221,7 +208,7 @@ def contained(needle: Value, container: Value) -> Value:
 
 def _contained_in_text(needle: Value, container: Value) -> Value:
     if needle.kind.name != "str" or container.kind.name != "str":
-        return failing()
+        return values.failing()
     found = sql.call("contains", container.term, needle.term)
     return _bool(found, ok=both(present(container), present(needle)))
 
@@ -249,7 +236,7 @@ def _is_listed(needle: Value, element: Value) -> bool:
         return False
     if needle.kind.name == "int":
         narrow = (needle.kind, element.kind)
-        return all(LOW <= kind.low <= kind.high <= HIGH for kind in narrow)
+        return all(values.LOW <= kind.low <= kind.high <= values.HIGH for kind in narrow)
     return needle.kind.name in ALIKE
 
 
@@ -300,22 +287,24 @@ def numbers(sign: str, left: Value, right: Value) -> Term:
     if names == {"bool"} and sign == "=":
         return operate("=", left.term, right.term)
     if "float" not in names:
-        return _ints(sign, as_int(left), as_int(right))
+        return _ints(sign, values.as_int(left), values.as_int(right))
     if names == {"float"}:
         return _floats(sign, left, right)
     if left.kind.name == "float":
-        return _int_and_float(MIRRORED[sign], as_int(right), left)
-    return _int_and_float(sign, as_int(left), right)
+        return _int_and_float(MIRRORED[sign], values.as_int(right), left)
+    return _int_and_float(sign, values.as_int(left), right)
 
 
 def _as_decimal(value: Value) -> Term:
     if value.kind.name == "decimal":
         return value.term
-    narrow = value.kind.name == "bool" or LOW <= value.kind.low <= value.kind.high <= HIGH
+    narrow = (
+        value.kind.name == "bool" or values.LOW <= value.kind.low <= value.kind.high <= values.HIGH
+    )
     if value.kind.name == "float" or not narrow:
         why = "a Decimal column has too few digits to meet a float or a long int exactly"
         raise NoColumnError(why, accepted="Decimal with Decimal, or with ints of 64 bits")
-    return sql.cast(as_int(value).term, "decimal(38,18)")
+    return sql.cast(values.as_int(value).term, "decimal(38,18)")
 
 
 def _ints(sign: str, left: Value, right: Value) -> Term:
@@ -323,10 +312,10 @@ def _ints(sign: str, left: Value, right: Value) -> Term:
     if decided is not None:
         return TRUE if decided else FALSE
     low, high = min(left.kind.low, right.kind.low), max(left.kind.high, right.kind.high)
-    return operate(sign, whole(left, low, high), whole(right, low, high))
+    return operate(sign, values.whole(left, low, high), values.whole(right, low, high))
 
 
-def _by_bounds(sign: str, left: ColumnKind, right: ColumnKind) -> bool | None:
+def _by_bounds(sign: str, left: values.ColumnKind, right: values.ColumnKind) -> bool | None:
     """The result, if the bounds decide it: then an int may be one that Spark cannot hold."""
     if sign in (">", ">="):
         return _by_bounds(MIRRORED[sign], right, left)
@@ -359,9 +348,9 @@ def _int_and_float(sign: str, number: Value, real: Value) -> Term:
     if number.constant is not ABSENT:
         return _known_and_float(sign, number.constant, real)
     if -EXACT <= number.kind.low <= number.kind.high <= EXACT:
-        same = Value(ColumnKind("float"), sql.cast(number.term, "double"))
+        same = Value(values.ColumnKind("float"), sql.cast(number.term, "double"))
         return _floats(sign, same, real)
-    if not LOW <= number.kind.low <= number.kind.high <= HIGH:
+    if not values.LOW <= number.kind.low <= number.kind.high <= values.HIGH:
         why = "an int beyond 64 bits and a float meet in no type of Spark"
         raise NoColumnError(why, accepted="ints of 64 bits with floats")
     return both(_not_nan(real), operate(sign, _difference(number.term, real.term), _zero))

@@ -13,30 +13,16 @@ import sys
 from typing import TYPE_CHECKING
 from unicodedata import category
 
-from polycast.filters.backends.spark import sql
+from polycast.filters.backends.spark import sql, values
 from polycast.filters.backends.spark.arithmetic import absolute, extreme
 from polycast.filters.backends.spark.comparisons import SIMPLE
-from polycast.filters.backends.spark.sql import (
-    FALSE,
-    TRUE,
-    Term,
-    both,
-    either,
-    literal,
-    negated,
-    operate,
-)
+from polycast.filters.backends.spark.sql import TRUE, Term, both, literal, negated, operate
 from polycast.filters.backends.spark.values import (
-    HIGH,
-    LOW,
     ColumnKind,
     NoColumnError,
     Value,
-    as_int,
-    constant,
     failing,
     present,
-    truth,
 )
 
 if TYPE_CHECKING:
@@ -169,10 +155,10 @@ def _affix(function: str) -> Callable[[Value, Arguments], Value]:
     def test(value: Value, arguments: Arguments) -> Value:
         [part] = _exactly(1, arguments)
         if isinstance(part.constant, tuple):
-            parts = [constant(value_in_it) for value_in_it in part.constant]
+            parts = [values.constant(value_in_it) for value_in_it in part.constant]
             if not all(option.kind.name == "str" for option in parts):
                 raise NoColumnError("not all of them are texts", accepted="a tuple of texts")
-            found = either(*(sql.call(function, value.term, option.term) for option in parts))
+            found = sql.either(*(sql.call(function, value.term, option.term) for option in parts))
             return Value(ColumnKind("bool"), found)
         return _with_text(ColumnKind("bool"), part, sql.call(function, value.term, part.term))
 
@@ -183,7 +169,7 @@ def _find(value: Value, arguments: Arguments) -> Value:
     [part] = _exactly(1, arguments)
     place = sql.cast(sql.call("instr", value.term, part.term), "bigint")
     kind = ColumnKind("int", low=-1, high=LONGEST)
-    return _with_text(kind, part, sql.operate("-", place, literal(1, "bigint")))
+    return _with_text(kind, part, operate("-", place, literal(1, "bigint")))
 
 
 def _with_text(kind: ColumnKind, part: Value, term: Term) -> Value:
@@ -220,13 +206,11 @@ def text_at(value: Value, index: Value) -> Value:
     one, zero = literal(1, "bigint"), literal(0, "bigint")
     length = sql.cast(sql.call("length", value.term), "bigint")
     place = sql.case(
-        (sql.operate("<", index.term, zero), index.term),
-        otherwise=sql.call("try_add", index.term, one),
+        (operate("<", index.term, zero), index.term), otherwise=sql.call("try_add", index.term, one)
     )
     found = sql.call("substring", value.term, sql.try_cast(place, "int"), literal(1, "int"))
     inside = both(
-        sql.operate("<", index.term, length),
-        sql.operate(">=", index.term, sql.operate("negate", length)),
+        operate("<", index.term, length), operate(">=", index.term, operate("negate", length))
     )
     return Value(ColumnKind("str"), found, inside)
 
@@ -280,7 +264,7 @@ def _extreme(sign: str, function: str) -> Callable[[Arguments], Value]:
             raise NoColumnError(
                 "the order of its elements", accepted=f"lists of {', '.join(_SORTED)}"
             )
-        there = sql.operate(">", sql.call("size", value.term), literal(0, "int"))
+        there = operate(">", sql.call("size", value.term), literal(0, "int"))
         made = Value(element, sql.call(function, value.term))
         return made.guarded(value.ok, present(value), there)
 
@@ -317,8 +301,8 @@ def _found(of: Value, key: Value) -> Value:
         return found.guarded(sql.call("map_contains_key", of.term, key.term))
     if key.kind.name not in ("int", "bool"):
         return failing()
-    index = as_int(key)
-    if not LOW <= index.kind.low <= index.kind.high <= HIGH:
+    index = values.as_int(key)
+    if not values.LOW <= index.kind.low <= index.kind.high <= values.HIGH:
         raise NoColumnError("an index beyond 64 bits", accepted="an int of 64 bits")
     if of.kind.name == "str":
         return text_at(of, index)
@@ -355,9 +339,9 @@ def quantified(kind: str, over: Value, element: Value, tests: list[Value], each:
     """
     reached, ok = TRUE, TRUE  # whether an element passes the tests, whether all goes well
     for test in tests:
-        ok, reached = both(ok, _unless(reached, test.ok)), both(reached, truth(test))
+        ok, reached = both(ok, _unless(reached, test.ok)), both(reached, values.truth(test))
     ok = both(ok, _unless(reached, each.ok))
-    verdict = truth(each) if kind == "any" else negated(truth(each))
+    verdict = values.truth(each) if kind == "any" else negated(values.truth(each))
     decides = both(reached, verdict)
     if ok is TRUE:
         found, fine = sql.exists(over.term, element.term, decides), TRUE
@@ -386,6 +370,6 @@ def _in_order(array: Term, element: Term, ok: Term, decides: Term) -> tuple[Term
         otherwise=undecided,
     )
     end = sql.aggregate(array, undecided, state, element, step)
-    if decides is FALSE:
-        return FALSE, operate("=", end, undecided)
+    if decides is sql.FALSE:
+        return sql.FALSE, operate("=", end, undecided)
     return operate("=", end, decided), negated(operate("=", end, failed))
