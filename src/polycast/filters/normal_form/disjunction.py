@@ -11,18 +11,8 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from polycast.filters.normal_form.ordered_domains import (
-    Differs,
-    Form,
-    Interval,
-    IsNone,
-    Others,
-    Points,
-    Truth,
-    domain_of,
-    domain_of_all,
-    has_foreseen_hash,
-)
+from polycast.filters.normal_form import ordered_domains
+from polycast.filters.normal_form.ordered_domains import Form, Interval, Points, domain_of
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
 from polycast.filters.tree.operators import MIRRORED, NEGATED
@@ -295,7 +285,7 @@ def _by_choosing(node: nodes.Or, wanted: bool) -> Asked:  # noqa: FBT001
 _ASKED: dict[type, Callable[[Any, bool], Asked]] = {
     nodes.Compare: _by_comparing,
     nodes.Call: _by_calling,
-    nodes.Attribute: lambda node, wanted: (node, Truth(wanted)),
+    nodes.Attribute: lambda node, wanted: (node, ordered_domains.Truth(wanted)),
     nodes.Or: _by_choosing,
     nodes.Applied: lambda node, wanted: _strictly(node, wanted=wanted),
 }
@@ -304,10 +294,11 @@ _ASKED: dict[type, Callable[[Any, bool], Asked]] = {
 def _choice_form(choice: _Choice, *, wanted: bool) -> Form | None:
     if choice.domain is None:
         return _equality_form("in" if wanted else "not in", choice.values)
-    if any(map(has_foreseen_hash, choice.values)):
+    if any(map(ordered_domains.has_foreseen_hash, choice.values)):
         return None
     values = tuple(dict.fromkeys(choice.values))
-    return Points(choice.domain, values) if wanted else Others(choice.domain, values)
+    kind = Points if wanted else ordered_domains.Others
+    return kind(choice.domain, values)
 
 
 _OPPOSITE = {"==": "!=", "!=": "==", "in": "not in", "not in": "in", "is": "is not", "is not": "is"}
@@ -331,15 +322,15 @@ def _form(sign: str, constant: Any, *, wanted: bool) -> Form | None:
 
 def _equality_form(sign: str, constant: Any) -> Form | None:
     if sign in ("is", "is not"):
-        return IsNone(sign == "is") if constant is None else None
+        return ordered_domains.IsNone(sign == "is") if constant is None else None
     if sign in ("in", "not in"):
         return _membership_form(sign, constant)
     found = domain_of(constant)
     if found is None:
         return None
     if sign == "!=":
-        return Differs((found[1],))
-    if has_foreseen_hash(found[1]):  # a sender could choose many constants of one hash
+        return ordered_domains.Differs((found[1],))
+    if ordered_domains.has_foreseen_hash(found[1]):  # a sender could choose many of one hash
         return Interval(found[0], found[1], found[1])
     return Points(found[0], (found[1],))
 
@@ -347,13 +338,13 @@ def _equality_form(sign: str, constant: Any) -> Form | None:
 def _membership_form(sign: str, constants: Any) -> Form | None:
     if type(constants) not in (tuple, list, set, frozenset):
         return None
-    found = domain_of_all(constants)
+    found = ordered_domains.domain_of_all(constants)
     if found is None:
         return None
     domain, values = found
     if sign == "not in":
-        return Differs(values) if type(constants) not in (set, frozenset) else None
-    if domain is None or any(map(has_foreseen_hash, values)):
+        return ordered_domains.Differs(values) if type(constants) not in (set, frozenset) else None
+    if domain is None or any(map(ordered_domains.has_foreseen_hash, values)):
         return None
     return Points(domain, tuple(dict.fromkeys(values)))
 

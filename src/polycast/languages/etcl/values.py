@@ -14,13 +14,8 @@ import operator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from polycast.filters.normal_form.ordered_domains import (
-    ABSENT,
-    SMALL,
-    Domain,
-    Unindexable,
-    is_comparable,
-)
+from polycast.filters.normal_form import ordered_domains
+from polycast.filters.normal_form.ordered_domains import ABSENT, Domain, Unindexable
 from polycast.filters.tree import nodes
 
 if TYPE_CHECKING:
@@ -347,7 +342,7 @@ STRICT_NUMBERS, STRICT_BIG_NUMBERS = (
         fast=(float, int),
         strange=(decimal.Decimal,),
         numeric=True,
-        usable=is_comparable,
+        usable=ordered_domains.is_comparable,
     )
     for name in ("strict number", "strict big number")
 )
@@ -363,7 +358,7 @@ def constant_of(node: nodes.Node) -> tuple[Domain, Any] | None:
         case nodes.Constant(value) if type(value) is str:
             return STRICT_TEXTS, value
         case nodes.Constant(value) if type(value) in (bool, int, float) and value == value:
-            big = type(value) is int and abs(value) > SMALL
+            big = type(value) is int and abs(value) > ordered_domains.SMALL
             return (STRICT_BIG_NUMBERS if big else STRICT_NUMBERS), value
         case nodes.Applied("etcl", "character", (nodes.Constant(value),)):
             return (CHARACTERS, value) if type(value) is str and len(value) == 1 else None

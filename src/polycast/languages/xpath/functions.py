@@ -16,17 +16,8 @@ from polycast.filters.cost.amounts import TEXT, Amount, steps
 from polycast.filters.cost.operation_costs import BYTE, FunctionCost
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import Insight
-from polycast.formats.xmlrpc.value_forms import (
-    MISSING,
-    SCALARS,
-    filterable,
-    form_of,
-    is_seen,
-    item_at,
-    items_of,
-    member_of,
-    member_reader,
-)
+from polycast.formats.xmlrpc import value_forms
+from polycast.formats.xmlrpc.value_forms import MISSING, form_of, is_seen, item_at, member_of
 from polycast.languages.xpath.core_library import NAN, number_from
 from polycast.languages.xpath.evaluation import is_true
 from polycast.languages.xpath.parser import parse
@@ -99,7 +90,7 @@ def _includes(value: Any, kind: str, text: str) -> bool:
     found, plain = form_of(value)
     if found != "array":
         return False
-    forms = map(form_of, items_of(plain))
+    forms = map(form_of, value_forms.items_of(plain))
     return any(string_value(*form) == text for form in forms if kind in ("", form[0]))
 
 
@@ -107,7 +98,7 @@ def _includes(value: Any, kind: str, text: str) -> bool:
 
 
 def _at(event: Any, path: Steps) -> Any:
-    value = filterable(event)
+    value = value_forms.filterable(event)
     for step in path:
         value = member_of(value, step) if type(step) is str else item_at(value, step)  # type: ignore[arg-type]
         if value is MISSING:
@@ -119,7 +110,7 @@ def _looking(path: Steps) -> Callable[[Any], Any]:
     """A function that returns what is at a path in an event."""
     if not path or type(path[0]) is not str:
         return lambda event: _at(event, path)
-    first, rest = member_reader(path[0]), path[1:]
+    first, rest = value_forms.member_reader(path[0]), path[1:]
     if not rest:
         return first
 
@@ -277,7 +268,7 @@ DOCUMENT, LETTER = 1_000.0, 2.0  # an event is made into a document, and that in
 def _located(node: nodes.Applied, sizes: Sequence[Amount]) -> Amount:
     """The cost of reading a value; a whole array or struct is read as one text."""
     kind = node.arguments[2].value if isinstance(node.arguments[2], nodes.Constant) else ""
-    plain = node.name != "includes_at" and kind in (*SCALARS, "i4", "i8")
+    plain = node.name != "includes_at" and kind in (*value_forms.SCALARS, "i4", "i8")
     return steps(8.0) + sizes[0].times(BYTE if plain or node.name == "kind_at" else 4.0)
 
 

@@ -17,13 +17,7 @@ from polycast.filters.backends.spark import sql, values
 from polycast.filters.backends.spark.arithmetic import absolute, extreme
 from polycast.filters.backends.spark.comparisons import SIMPLE
 from polycast.filters.backends.spark.sql import TRUE, Term, both, literal, negated, operate
-from polycast.filters.backends.spark.values import (
-    ColumnKind,
-    NoColumnError,
-    Value,
-    failing,
-    present,
-)
+from polycast.filters.backends.spark.values import ColumnKind, NoColumnError, Value, failing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +128,7 @@ def call_method(value: Value, name: str, arguments: Arguments) -> Value:
     rule = METHODS.get((kind, name))
     if rule is not None:
         oks = [taken.ok for taken in (value, *arguments)]
-        return rule(value, arguments).guarded(*oks, present(value))
+        return rule(value, arguments).guarded(*oks, values.present(value))
     if kind == "none":
         return failing()
     known = ", ".join(f"{of}.{method}" for of, method in METHODS)
@@ -178,7 +172,7 @@ def _with_text(kind: ColumnKind, part: Value, term: Term) -> Value:
         raise NoColumnError(f"an argument that is {part.kind}", accepted="a text")
     if part.kind.name != "str":
         return failing()
-    return Value(kind, term, present(part))
+    return Value(kind, term, values.present(part))
 
 
 def _strip(value: Value, arguments: Arguments) -> Value:
@@ -250,7 +244,9 @@ def _len(arguments: Arguments) -> Value:
     if name not in ("str", "bytes") and function == "length":
         return failing()
     length = sql.cast(sql.call(function, value.term), "bigint")
-    return Value(ColumnKind("int", low=0, high=LONGEST), length).guarded(value.ok, present(value))
+    return Value(ColumnKind("int", low=0, high=LONGEST), length).guarded(
+        value.ok, values.present(value)
+    )
 
 
 def _extreme(sign: str, function: str) -> Callable[[Arguments], Value]:
@@ -266,7 +262,7 @@ def _extreme(sign: str, function: str) -> Callable[[Arguments], Value]:
             )
         there = operate(">", sql.call("size", value.term), literal(0, "int"))
         made = Value(element, sql.call(function, value.term))
-        return made.guarded(value.ok, present(value), there)
+        return made.guarded(value.ok, values.present(value), there)
 
     return found
 
@@ -292,7 +288,7 @@ def item(of: Value, key: Value) -> Value:
             raise NoColumnError(
                 f"{value.kind} in a subscript", accepted="lists, texts, dict[str, X]"
             )
-    return _found(of, key).guarded(of.ok, key.ok, present(of), present(key))
+    return _found(of, key).guarded(of.ok, key.ok, values.present(of), values.present(key))
 
 
 def _found(of: Value, key: Value) -> Value:
@@ -351,7 +347,7 @@ def quantified(kind: str, over: Value, element: Value, tests: list[Value], each:
     else:
         found, fine = _in_order(over.term, element.term, ok, decides)
     result = found if kind == "any" else negated(found)
-    return Value(ColumnKind("bool"), result, fine).guarded(over.ok, present(over))
+    return Value(ColumnKind("bool"), result, fine).guarded(over.ok, values.present(over))
 
 
 def _unless(reached: Term, ok: Term) -> Term:

@@ -34,12 +34,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types
 
 from polycast.errors import NoSparkTypeError
-from polycast.filters.backends.spark.values import (
-    ColumnKind,
-    NoColumnError,
-    attribute_kind,
-    kind_of,
-)
+from polycast.filters.backends.spark import values
+from polycast.filters.backends.spark.values import ColumnKind, NoColumnError
 from polycast.typesystem.attributes import declared_defaults
 
 if TYPE_CHECKING:
@@ -56,7 +52,7 @@ MOMENT = types.StructType(
 def spark_type(annotation: Any) -> types.DataType:
     """The Spark type of the values of an annotation; None in it is for a field's `nullable`."""
     try:
-        return _type(kind_of(annotation), ())
+        return _type(values.kind_of(annotation), ())
     except NoColumnError as refusal:
         raise _no_type(repr(annotation), refusal) from None
 
@@ -115,5 +111,5 @@ def _struct(cls: type, around: Around) -> types.StructType:
 
 
 def _field(cls: type, name: str, around: Around) -> types.StructField:
-    kind = attribute_kind(cls, name)
+    kind = values.attribute_kind(cls, name)
     return types.StructField(name, _type(kind, around), kind.nullable)
