@@ -27,7 +27,7 @@ from question_world import (
 )
 
 import polycast as pc
-from polycast.broker.server.filter_budget import FilterBudget
+from polycast.broker.server.fair_scheduler import FilterBudget
 from polycast.filters import Filter
 from polycast.matching import Interest, definition_of, selector_for, wanted_from_afar
 from polycast.routing import Plan

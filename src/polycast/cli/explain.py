@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.broker.server.filter_budget import FilterBudget
+from polycast.broker.server.fair_scheduler import FilterBudget
 from polycast.cli.command_line import add_command, whole
 from polycast.cli.formatting import clip, count, moment
 from polycast.cli.operands import place_of, time_at

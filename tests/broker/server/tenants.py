@@ -18,7 +18,7 @@ from polycast.broker.server.ownership import (
     set_publisher_owner,
     set_subscription_owner,
 )
-from polycast.broker.server.remote_transactions import WorkScope, take
+from polycast.broker.server.request_handler import WorkScope, take
 from polycast.broker.wire.protocol import Step
 from polycast.delivery.replay import REPLAYED
 from polycast.events import Identity, Root, encode_record

@@ -12,7 +12,7 @@ from polycast.broker.client.dialer import addresses_of
 from polycast.broker.client.remote_store import RemoteStore
 from polycast.broker.server.broker import FORGOTTEN, Maintenance
 from polycast.broker.server.limits import Quota
-from polycast.broker.server.usage import Usage
+from polycast.broker.server.ownership import Usage
 from polycast.events import Identity
 from polycast.stores import Draft, Retention, StoredReply
 from polycast.stores.memory_store import MemoryStore

@@ -19,8 +19,7 @@ from broker_process import BrokerProcess
 
 import polycast as pc
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.connection_limits import ConnectionLimits, address_group
-from polycast.broker.server.limits import ServerLimits
+from polycast.broker.server.limits import ConnectionLimits, ServerLimits, address_group
 from polycast.broker.server.log_rate_limit import LogRateFilter
 from polycast.broker.server.run import Serving
 from polycast.broker.wire.protocol import PATH

@@ -11,8 +11,8 @@ from test_flow import Client, run, settled
 
 from polycast.broker.server.access import Principal, Rights
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.fair_scheduler import LONGEST, SHORT, CpuTimer, FairScheduler
-from polycast.broker.server.remote_transactions import WorkScope, take
+from polycast.broker.server.fair_scheduler import LONGEST_REST, SHORT, CpuTimer, FairScheduler
+from polycast.broker.server.request_handler import WorkScope, take
 from polycast.broker.wire.calls import CALLS, STEPS
 from polycast.broker.wire.protocol import Answer, Call, Step
 from polycast.errors import LimitReachedError
@@ -65,7 +65,7 @@ def test_an_owner_has_one_at_a_time_in_order_and_others_do_not_wait() -> None:
     assert len(road.scheduler) == 0
 
 
-@pytest.mark.parametrize(("took", "rest"), [(2 * SHORT, 2 * SHORT), (100.0, LONGEST)])
+@pytest.mark.parametrize(("took", "rest"), [(2 * SHORT, 2 * SHORT), (100.0, LONGEST_REST)])
 def test_who_took_long_waits_as_long_but_not_for_ever(took: float, rest: float) -> None:
     road = Road()
     road.ask("evil", "a"), road.ask("evil", "b")

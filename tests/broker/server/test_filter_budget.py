@@ -10,7 +10,7 @@ import pytest
 
 import polycast as pc
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.filter_budget import (
+from polycast.broker.server.fair_scheduler import (
     AT_ONCE,
     LONGEST,
     SHARE,

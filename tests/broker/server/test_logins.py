@@ -15,7 +15,7 @@ import polycast as pc
 from polycast.broker.client.client_connection import ConnectionOptions
 from polycast.broker.client.dialer import addresses_of
 from polycast.broker.server.broker import Broker
-from polycast.broker.server.connection_limits import FailedLogins
+from polycast.broker.server.limits import FailedLogins
 from polycast.broker.server.network_policy import Admission, HostPolicy
 from polycast.broker.server.run import Serving, application
 from polycast.testing import ManualClock

@@ -20,15 +20,17 @@ from polycast.broker.server.broker import Broker
 from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.limits import Quota
 from polycast.broker.server.ownership import (
+    DAY,
     PUBLISHER,
     SUBSCRIPTION,
+    Usage,
     forget_owners,
     set_subscription_owner,
+    size_of_run,
 )
 from polycast.broker.server.prometheus import metrics_text
-from polycast.broker.server.remote_transactions import WorkScope, take
+from polycast.broker.server.request_handler import WorkScope, take
 from polycast.broker.server.run import Serving
-from polycast.broker.server.usage import DAY, Usage, size_of_run
 from polycast.broker.wire.calls import STEPS
 from polycast.broker.wire.protocol import PROTOCOL, Hello, Step, encode, frames
 from polycast.errors import LimitReachedError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import polycast as pc
-from polycast.broker.server.filter_budget import TOO_LONG
+from polycast.broker.server.fair_scheduler import TOO_LONG
 from polycast.broker.server.run import Serving
 
 OpenBus = Callable[..., pc.Bus]

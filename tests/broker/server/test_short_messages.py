@@ -10,10 +10,10 @@ from test_flow import Client, SlowStore, run, settled
 
 import polycast as pc
 from polycast.broker.server.access import Principal, Rights
+from polycast.broker.server.authorization import check_topic_text
 from polycast.broker.server.broker import Broker
 from polycast.broker.server.limits import Quota, ServerLimits
-from polycast.broker.server.request_limits import check_topic_text
-from polycast.broker.server.usage import Usage, size_of_run
+from polycast.broker.server.ownership import Usage, size_of_run
 from polycast.broker.wire.protocol import Answer, Append, Limits, Refused
 from polycast.errors import LimitReachedError
 from polycast.events import Identity, Root

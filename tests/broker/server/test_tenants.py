@@ -27,7 +27,7 @@ from tenants import (
 )
 
 import polycast as pc
-from polycast.broker.server.remote_transactions import WorkScope, take
+from polycast.broker.server.request_handler import WorkScope, take
 from polycast.broker.wire.calls import ASKED, CALLS, ERRANDS, READ, READS, STEPS, RemoteMethod
 from polycast.broker.wire.protocol import FromClient, Step, encode_result
 from polycast.routing.recipients import decode_recipients

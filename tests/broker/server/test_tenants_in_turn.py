@@ -16,7 +16,7 @@ import polycast as pc
 from polycast.broker.server.authorization import RULES
 from polycast.broker.server.ownership import PUBLISHER, SUBSCRIPTION
 from polycast.broker.server.query_rules import anybody
-from polycast.broker.server.remote_transactions import WorkScope, take
+from polycast.broker.server.request_handler import WorkScope, take
 from polycast.broker.wire.calls import ERRANDS, READS, STEPS
 from polycast.broker.wire.protocol import Step
 from polycast.delivery.replay import REPLAYED

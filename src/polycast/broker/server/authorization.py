@@ -9,9 +9,9 @@ from polycast.broker.server import change_rules as changes
 from polycast.broker.server import query_rules as questions
 from polycast.broker.server.ownership import owner_of_publisher
 from polycast.broker.server.query_rules import AuthorizedRequest, admins, anybody, granted, readers
-from polycast.broker.server.request_limits import check_topic_text
 from polycast.broker.server.type_catalog import MOST_ABOVE, TypeAuthorization
 from polycast.errors import AccessDeniedError, BadFrameError, LimitReachedError
+from polycast.matching import TopicPattern, check_topic
 from polycast.routing.translation import letter_name
 from polycast.stores import EventType, Standing
 
@@ -19,14 +19,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from polycast.broker.server.access import Principal
-    from polycast.broker.server.ownership import PublisherOwners
+    from polycast.broker.server.ownership import PublisherOwners, Usage
     from polycast.broker.server.query_rules import Rule
     from polycast.broker.server.type_catalog import TypeCatalog
-    from polycast.broker.server.usage import Usage
     from polycast.broker.wire.calls import RemoteMethod
     from polycast.events import Record
     from polycast.matching import Definition
     from polycast.stores import OpenBus, Run, Store, Stray, Transaction, View
+
+
+LONGEST, LEVELS = 2_000, 100
+"""Characters and levels of a topic: every event is compared with every pattern, level by level."""
+
+
+def check_topic_text(topic: str | None, *, is_pattern: bool) -> None:
+    """Refuse a malformed topic, or one too long to compare with many patterns."""
+    if topic is None:
+        return
+    if len(topic) > LONGEST or topic.count("/") > LEVELS:
+        text = (
+            f"a topic of {len(topic):,} characters and {topic.count('/'):,} levels; up to "
+            f"{LONGEST:,} and {LEVELS} are accepted"
+        )
+        raise LimitReachedError("topic", text, {"limit": LEVELS})
+    if is_pattern:
+        TopicPattern(topic)
+    else:
+        check_topic(topic)
 
 
 class EventAuthorization:

@@ -10,16 +10,13 @@ from weakref import WeakValueDictionary
 
 from polycast.broker.server.access import ANYBODY
 from polycast.broker.server.authorization import Authorization
-from polycast.broker.server.connection_limits import ConnectionLimits, FailedLogins
-from polycast.broker.server.fair_scheduler import FairScheduler, RoundRobin
+from polycast.broker.server.fair_scheduler import FairScheduler, FilterBudget, RoundRobin
 from polycast.broker.server.fanout import Fanout
-from polycast.broker.server.filter_budget import FilterBudget
 from polycast.broker.server.flow_control import EvictingPool, SharedBudget
-from polycast.broker.server.limits import Quota, ServerLimits
+from polycast.broker.server.limits import ConnectionLimits, FailedLogins, Quota, ServerLimits
 from polycast.broker.server.log_rate_limit import server_log
-from polycast.broker.server.ownership import PublisherOwners, forget_owners, migrate_owners
+from polycast.broker.server.ownership import PublisherOwners, Usage, forget_owners, migrate_owners
 from polycast.broker.server.type_catalog import TypeCatalog
-from polycast.broker.server.usage import Usage
 from polycast.broker.wire.calls import LOG, NOTICES, READS
 from polycast.broker.wire.protocol import Limits, encode, encode_result
 from polycast.config import SystemClock

@@ -11,6 +11,7 @@ from polycast.broker.server.ownership import (
     owner_of_subscription,
     set_publisher_owner,
     set_subscription_owner,
+    size_of,
 )
 from polycast.broker.server.query_rules import (
     check_bus,
@@ -20,7 +21,6 @@ from polycast.broker.server.query_rules import (
     may_see,
     subject_of,
 )
-from polycast.broker.server.usage import size_of
 from polycast.delivery.replay import REPLAYED
 from polycast.matching import Definition
 from polycast.routing.translation import context_of_letter

@@ -6,10 +6,10 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from polycast.broker.server.connection_limits import address_group
 from polycast.broker.server.flow_control import GONE, Backpressure, EventStream, Outbox
+from polycast.broker.server.limits import address_group
+from polycast.broker.server.ownership import ConnectionUsage
 from polycast.broker.server.request_handler import RequestHandler
-from polycast.broker.server.usage import ConnectionUsage
 from polycast.broker.wire.protocol import (
     PROTOCOL,
     FromBroker,

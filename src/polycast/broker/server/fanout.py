@@ -21,7 +21,7 @@ from polycast.typesystem import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-    from polycast.broker.server.filter_budget import FilterBudget
+    from polycast.broker.server.fair_scheduler import FilterBudget
     from polycast.broker.server.flow_control import EventStream
     from polycast.broker.server.type_catalog import TypeCatalog
     from polycast.stores import Store, Stored, View

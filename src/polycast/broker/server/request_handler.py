@@ -1,23 +1,18 @@
-"""What a client asks of a broker, and how each request is answered."""
+"""What a client asks of a broker: limits, transactions, and how each request is answered."""
 
 from __future__ import annotations
 
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from functools import partial
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polycast.broker.server.remote_transactions import (
-    LISTINGS,
-    SMALL_READS,
-    RolledBack,
-    WorkScope,
-    perform,
-)
-from polycast.broker.server.request_limits import OVERHEAD, AppendLimits, check_definitions
+from polycast.broker.server.query_rules import definition_of
 from polycast.broker.server.type_catalog import PrivateDescriptions, read_descriptions
-from polycast.broker.wire.calls import ASKED, CALLS, NOTICES, READ
+from polycast.broker.wire.calls import ASKED, CALLS, ERRANDS, NOTICES, READ, READS, STEPS
 from polycast.broker.wire.protocol import (
     Answer,
     Append,
@@ -36,13 +31,155 @@ from polycast.broker.wire.protocol import (
     encode_result,
     refused,
 )
-from polycast.errors import BadFrameError, LimitReachedError, StoreClosedError
+from polycast.errors import BadFrameError, BrokerRefusedError, LimitReachedError, StoreClosedError
+from polycast.stores import StoredReply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
+    from polycast.broker.server.authorization import Authorization, EventAuthorization
     from polycast.broker.server.client_session import ClientSession
+    from polycast.broker.server.limits import ServerLimits
+    from polycast.broker.wire.protocol import Limits, Step
+    from polycast.config import Clock
+    from polycast.stores import Transaction
+
+
+OVERHEAD = 200  # bytes that an event, a step or a description takes besides its contents
+
+
+class AppendLimits:
+    """The limits of one connection; the rate is a token bucket."""
+
+    def __init__(self, limits: Limits, server_limits: ServerLimits, clock: Clock) -> None:
+        self._rate, self._clock = limits.rate, clock
+        self._most = max(server_limits.appended, 2 * limits.frame)
+        self._allowance = float(limits.rate)
+        self._counted = clock.monotonic()
+
+    def admit(self, message: Append) -> int:
+        """About how many bytes its events take; raises `LimitReachedError` above a limit."""
+        size = _size_of(message)
+        self._check_size(size)
+        self._check_rate(sum(len(run.payloads) for run in message.runs))
+        return size
+
+    def _check_size(self, size: int) -> None:
+        """Refuse a small message that would become very much in the log."""
+        if size > self._most:
+            text = (
+                f"{size:,} bytes of events in one message, each with its topic, context and "
+                f"headers; {self._most:,} are accepted. Publish fewer at a time"
+            )
+            raise LimitReachedError("too-large", text, {"limit": self._most, "used": size})
+
+    def _check_rate(self, count: int) -> None:
+        if not self._rate:
+            return
+        now = self._clock.monotonic()
+        self._allowance = min(self._rate, self._allowance + (now - self._counted) * self._rate)
+        self._counted = now
+        if count > self._allowance:
+            text = f"more than {self._rate} events a second; publish them more slowly"
+            raise LimitReachedError("rate", text, {"limit": self._rate})
+        self._allowance -= count
+
+
+def _size_of(message: Append) -> int:
+    """About how many bytes events take in memory and in the log."""
+    astray = sum(OVERHEAD + len(stray.reason) for stray in message.astray)
+    return OVERHEAD + astray + sum(run.size(OVERHEAD) for run in message.runs)
+
+
+def check_definitions(
+    definitions: Sequence[bytes], authorization: EventAuthorization
+) -> Iterator[None]:
+    """Refuse definitions that are too large, malformed or not granted; yields after each."""
+    for definition in definitions:
+        authorization.check_definition(definition_of(definition))
+        yield
+
+
+LETTER, LEAST = 500, 2_000  # bytes that a dead letter and any question count for besides
+_TOO_MUCH = "the answers to {} steps of one piece of work take {:,} bytes; {:,} are accepted"
+_TOO_LONG = "the questions of one piece of work took {:.2f} s; ask fewer at a time"
+SMALL_READS = frozenset(
+    {"newest", "oldest", "revision", "subscription", "document", "route", "flight"}
+)
+LISTINGS = READS.keys() - SMALL_READS
+"""Questions about many things, which may take long; `SMALL_READS` are about one."""
+_results = msgspec.msgpack.Decoder(list[bytes])
+
+
+class RolledBack(Exception):
+    """The steps are rolled back; the results that they had."""
+
+    def __init__(self, results: list[bytes]) -> None:
+        super().__init__(f"{len(results)} steps")
+        self.results = results
+
+
+@dataclass(frozen=True, slots=True)
+class WorkScope:
+    """The client that a transaction is for, its rights and its limits."""
+
+    client: str
+    now: float
+    authorization: Authorization
+    room: int = 4_000_000
+    """Bytes of all answers together: other clients wait meanwhile."""
+    seconds: float = 0.03
+    """CPU time after which no further question about many things is answered."""
+
+
+def perform(tx: Transaction, work: Work, scope: WorkScope) -> Done:
+    """Perform a transaction; raises `RolledBack` if asked to, or if a result is unexpected."""
+    if work.keep:
+        known = tx.answer(scope.client)
+        if known is not None and known.number == work.order:  # the answer was lost
+            return Done(work.number, kept=True, results=_results.decode(known.body))
+        if known is not None and known.number > work.order:
+            # It was repeated over another connection and done; this copy comes late.
+            text = f"work {work.order} was done; {known.number} is the latest of this client"
+            raise BrokerRefusedError("late", text)
+    results = take(tx, work.steps, scope)
+    if not work.keep:
+        raise RolledBack(results)
+    tx.put_answer(StoredReply(scope.client, work.order, encode_result(results), scope.now))
+    return Done(work.number, kept=True, results=results)
+
+
+def take(tx: Transaction, steps: Sequence[Step], scope: WorkScope) -> list[bytes]:
+    """The results of some steps; raises `RolledBack` if one is not as expected.
+
+    The steps after it are taken all the same, so that the client learns all results at once.
+    """
+    results: list[bytes] = []
+    as_expected, size, spent = True, 0, 0.0
+    scope.authorization.begin()
+    for step in steps:
+        method = STEPS.get(step.name) or ERRANDS.get(step.name)
+        if method is None:
+            raise BadFrameError(f"the step {step.name!r}", why="a transaction has no such method")
+        given = method.given(step.arguments)
+        began = thread_time() if step.name in LISTINGS and not scope.authorization.is_open else None
+        if began is not None and spent > scope.seconds:
+            raise LimitReachedError("answers", _TOO_LONG.format(spent), {"limit": scope.seconds})
+        value = scope.authorization.take(tx, method, given)
+        spent += 0.0 if began is None else thread_time() - began
+        size += LETTER * len(value) if step.name == "letters" else 0
+        result = encode_result(value)
+        results.append(result)
+        size += LEAST + len(result) if step.name in READS else 0
+        if size > scope.room and len(results) > 1:
+            text = _TOO_MUCH.format(len(results), size, scope.room)
+            raise LimitReachedError("answers", text, {"limit": scope.room})
+        as_expected = as_expected and step.expected in (b"", result)
+    if not as_expected:
+        raise RolledBack(results)
+    return results
+
 
 AT_A_TIME = 4  # questions about many things that one client may have answered at a time
 MANY, MUCH = 200, 100_000  # steps of a transaction, and bytes, that may take long

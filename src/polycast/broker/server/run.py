@@ -19,7 +19,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from polycast.broker.server.client_session import GONE, ClientSession
-from polycast.broker.server.connection_limits import LimitedListener
+from polycast.broker.server.limits import LimitedListener
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.network_policy import Admission, HostPolicy, is_loopback
 from polycast.broker.server.prometheus import metrics_text
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.access import Principal
     from polycast.broker.server.broker import Broker
-    from polycast.broker.server.connection_limits import ConnectionLimits
+    from polycast.broker.server.limits import ConnectionLimits
 
 
 _log = server_log()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.access import Principal
     from polycast.broker.server.authorization import Authorization
-    from polycast.broker.server.usage import ConnectionUsage, Usage
+    from polycast.broker.server.ownership import ConnectionUsage, Usage
     from polycast.stores import Store, View
     from polycast.typesystem import Description
 

@@ -13,7 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 from websockets.protocol import State
 
-from polycast.broker.server.connection_limits import address_group
+from polycast.broker.server.limits import address_group
 from polycast.broker.server.log_rate_limit import server_log
 
 if TYPE_CHECKING:
