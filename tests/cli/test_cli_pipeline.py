@@ -27,9 +27,9 @@ from polycast.cli.pipeline import (
 )
 from polycast.cli.terminal import StopRequest, Terminal
 from polycast.config import SystemClock
-from polycast.routing.status import Status, keep_status, status_of
 from polycast.stores import open_store
 from polycast.stores.liveness import has_ended, here
+from polycast.stores.pipeline_status import Status, keep_status, status_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

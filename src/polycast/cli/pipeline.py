@@ -12,9 +12,9 @@ from polycast.cli.command_line import add_command, add_family, whole
 from polycast.cli.formatting import ago, console_for, count, duration, moment
 from polycast.cli.operands import StorePlace, module_names, place_of, time_at
 from polycast.cli.terminal import StopRequest, Terminal, is_terminal
-from polycast.routing.status import Status, status_of
 from polycast.stores.doctor import open_readonly
 from polycast.stores.liveness import has_ended
+from polycast.stores.pipeline_status import Status, status_of
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -21,7 +21,7 @@ from polycast.pipeline.pipeline import Pipeline
 from polycast.pipeline.spark_session import session
 from polycast.pipeline.tables import replay, stream, table
 from polycast.routing.context_view import Comparison
-from polycast.routing.status import Status, status_of
+from polycast.stores.pipeline_status import Status, status_of
 
 __all__ = [
     "Comparison",

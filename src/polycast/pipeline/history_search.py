@@ -14,9 +14,9 @@ from polycast.pipeline.code_distribution import CodeBundle, bundle_of, distribut
 from polycast.pipeline.spark_session import active_session, session
 from polycast.routing.context_view import Comparison, ContextComparison, DraftContext, draft_of
 from polycast.routing.search import History, Search, SearchResult, search_for
-from polycast.routing.status import file_of
 from polycast.stores import open_store
 from polycast.stores.log_bounds import end_of, start_of
+from polycast.stores.pipeline_status import file_of
 from polycast.stores.sqlite.readonly_store import ReadOnlyStore, open_readonly
 
 if TYPE_CHECKING:

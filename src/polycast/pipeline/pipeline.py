@@ -20,9 +20,9 @@ from polycast.pipeline.code_distribution import bundle_of, distribute
 from polycast.pipeline.route_stream import BatchResult, RouteSource, Sink
 from polycast.pipeline.spark_session import LEAN, active_session, session, tuned
 from polycast.plain_text import log_of
-from polycast.routing.status import Status, file_of, keep_status, status_of
 from polycast.stores import Store, open_store
 from polycast.stores.liveness import here
+from polycast.stores.pipeline_status import Status, file_of, keep_status, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
