@@ -119,9 +119,7 @@ class TargetTable:
 
     def add(self, target: Target) -> None:
         """Let a target have what it is interested in."""
-        self._chosen[target] = [
-            (interest.context, interest.selector) for interest in target.interests()
-        ]
+        self._chosen[target] = [(wish.context, wish.selector) for wish in target.interests()]
         if _is_opaque(target):
             self._opaque.add(target)
         for choice in self._chosen[target]:
@@ -465,10 +463,8 @@ class Plan:
                 continue
             ask = partial(self._wanting, form=form, topic=topic)
             verdicts = query.answers(targets, ask) if query.remembers else ask(targets)
-            recipients += [
-                (target, verdict, query.forms.in_context(context, form, target))
-                for target, verdict in verdicts
-            ]
+            form_for = partial(query.forms.in_context, context, form)
+            recipients += [(target, verdict, form_for(target)) for target, verdict in verdicts]
         return recipients
 
     def _wanting(
