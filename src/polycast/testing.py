@@ -7,8 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from polycast.bus import Bus
-from polycast.bus.engines import Workers
-from polycast.delivery import LoopThread, Pool, Timers
+from polycast.delivery import LoopThread, Pool, Timers, Workers
 from polycast.errors import BadOptionError
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from polycast.bus import Undelivered
     from polycast.config import Clock, Isolation
     from polycast.delivery import Delivery
-    from polycast.delivery.executor import Job
+    from polycast.delivery.threads import Job
     from polycast.runtime import Runtime
 
 __all__ = ["ManualClock", "Recorder", "TestBus"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 import polycast as pc
-from polycast.delivery.executor import Pool
+from polycast.delivery.threads import Pool
 from polycast.testing import ManualClock
 
 Wait = Callable[[Callable[[], object]], None]

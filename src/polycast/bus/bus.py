@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeGuard, TypeVar, get_origin, overload
 
-from polycast.bus.engines import EngineOptions, Setting, engine_for, threads
+from polycast.bus.engines import EngineOptions, engine_for
 from polycast.bus.lifecycle import Lifecycle, close_at_exit, in_a_thread, let_go
 from polycast.bus.stream import Stream
 from polycast.config import SystemClock, check_clock, check_count, check_name, seconds
-from polycast.delivery import Callback, callback_for
+from polycast.delivery import Callback, Workers, callback_for
 from polycast.errors import BadCallbackError, BadOptionError
 from polycast.matching import Interest, selector_for
 from polycast.plain_text import log_of
@@ -107,7 +107,7 @@ _log = log_of("polycast")
 class Bus:
     """Brings each published object to whoever subscribed to its class or a type it conforms to."""
 
-    _workers = staticmethod(threads)
+    _workers = staticmethod(Workers.of_a_bus)
     _context: str | None  # in which it publishes and subscribes
     _routes: dict[type, Callable[[Any], Receipt]]
 
@@ -139,24 +139,26 @@ class Bus:
         self.publisher = check_name("publisher", name)
         check_count("dead_letters", dead_letters, of="dead letters to keep")
         self._registry = Registry()
+        stuck = seconds("stuck_timeout", stuck_timeout)
+        # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
         options = EngineOptions(
             url,
             self.publisher,
-            history,
-            dead_letters,
-            seconds("publish_timeout", publish_timeout),
-            seconds("heartbeat_timeout", heartbeat_timeout),
-            retention,
-            token,
-            tls,
-            seconds("connect_timeout", connect_timeout),
-            allow_plain_token,
-            isolated,
+            self._registry,
+            partial(self._workers, stuck),
+            weakref.ref(self),
+            history=history,
+            isolated=isolated,
+            dead_letters=dead_letters,
+            publish_timeout=seconds("publish_timeout", publish_timeout),
+            heartbeat_timeout=seconds("heartbeat_timeout", heartbeat_timeout),
+            connect_timeout=seconds("connect_timeout", connect_timeout),
+            retention=retention,
+            token=token,
+            tls=tls,
+            allow_plain_token=allow_plain_token,
         )
-        stuck = seconds("stuck_timeout", stuck_timeout)
-        # Whoever has a subscription has the bus; threads alone do not keep it, nor outlive it.
-        setting = Setting(options, self._registry, partial(self._workers, stuck), weakref.ref(self))
-        self._engine = engine = engine_for(setting, self._clock)
+        self._engine = engine = engine_for(options, self._clock)
         self._clock, self._dispatcher = engine.clock, engine.dispatcher
         self._services, self._subscriptions = engine.services, engine.subscriptions
         self._publishing = engine.publishing

@@ -6,13 +6,13 @@ import itertools
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from polycast.broker.client.dialer import addresses_of, is_remote
 from polycast.bus.bus_contexts import BusContexts, StoredContexts
 from polycast.bus.publisher import Publishing, StoredPublishing
 from polycast.bus.stored_dead_letters import StoredLetters
-from polycast.delivery import DeadLetters, LoopThread, Pool, Services, Timers
+from polycast.delivery import DeadLetters, Services
 from polycast.delivery.consumer import is_called_back
 from polycast.errors import BadOptionError, NotATypeError
 from polycast.events.isolation import snapshot
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from polycast.config import Clock
-    from polycast.delivery import Mailbox
+    from polycast.delivery import Mailbox, Workers
     from polycast.runtime import Runtime
     from polycast.stores import Retention, Store
     from polycast.typesystem import Registry
@@ -49,45 +49,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How a bus was opened."""
+    """How a bus was opened, and what it passes to its engine."""
 
     url: str
     publisher: str
-    history: int
-    dead_letters: int
-    publish_timeout: float
-    heartbeat_timeout: float
-    retention: Retention | None
-    token: str | None = None
-    tls: object = None
-    connect_timeout: float = 10.0
-    allow_plain_token: bool = False
-    isolated: bool = False
-
-
-class Workers(NamedTuple):
-    """The threads of a bus: those of its timers, its callbacks, and its event loop."""
-
-    timers: Timers
-    pool: Pool
-    loop: LoopThread
-    threaded: bool = True
-
-
-def threads(stuck_timeout: float, clock: Clock, runtime: Runtime) -> Workers:
-    """Make the threads of a bus; each starts when there is something to do."""
-    pool = Pool(clock, stuck_timeout=stuck_timeout, runtime=runtime)
-    return Workers(Timers(clock, runtime=runtime), pool, LoopThread(runtime=runtime))
-
-
-class Setting(NamedTuple):
-    """What a bus passes to its engine."""
-
-    options: EngineOptions
     registry: Registry
     workers: Callable[[Clock, Runtime], Workers]
     owner: Callable[[], object]
     """Returns the bus, if it is still there."""
+    history: int
+    isolated: bool
+    dead_letters: int
+    publish_timeout: float
+    heartbeat_timeout: float
+    connect_timeout: float
+    retention: Retention | None
+    token: str | None
+    tls: object
+    allow_plain_token: bool
 
 
 @dataclass
@@ -137,9 +116,9 @@ class StoreEngine(Engine):
         self.store.close()
 
 
-def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
+def memory_engine(options: EngineOptions, clock: Clock, runtime: Runtime) -> Engine:
     """Put a bus in memory together."""
-    options, registry = setting.options, setting.registry
+    registry = options.registry
     backend: MemoryBackend  # some parts are made after those that call them
     contexts: BusContexts
     log = Recent(options.history) if options.history else None
@@ -157,7 +136,7 @@ def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
     replay = DeadLetterReplay(mailboxes, history, clock).replay
     services = _services(
         dispatcher,
-        setting.workers(clock, runtime),
+        options.workers(clock, runtime),
         DeadLetters(keep=options.dead_letters, post=replay),
         ended=_later(lambda: backend.forget),
     )
@@ -165,7 +144,7 @@ def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
     contexts = BusContexts(dispatcher, clock, services.dead_letters)
     progress = MemoryProgress(dispatcher)
     subscriptions = SubscriptionRegistry(
-        dispatcher, services, mailboxes, backend, progress, setting.owner
+        dispatcher, services, mailboxes, backend, progress, options.owner
     )
     return Engine(
         "in memory",
@@ -183,10 +162,10 @@ def memory_engine(setting: Setting, clock: Clock, runtime: Runtime) -> Engine:
 
 
 def store_engine(
-    setting: Setting, store: Store, clock: Clock, runtime: Runtime, title: str
+    options: EngineOptions, store: Store, clock: Clock, runtime: Runtime, title: str
 ) -> StoreEngine:
     """Put a bus over a store together."""
-    options, registry = setting.options, setting.registry
+    registry = options.registry
     backend: StoreBackend  # some parts are made after those that call them
     leases: StoredLeases
     contexts: StoredContexts
@@ -196,7 +175,7 @@ def store_engine(
         options.retention.keep_in(store)
     kept_locks: list[Any] = []
     pending: set[Future[None]] = set()  # what flush() waits for
-    workers = setting.workers(clock, runtime)
+    workers = options.workers(clock, runtime)
     heartbeat = Heartbeat(
         store,
         options.publisher,
@@ -270,7 +249,7 @@ def store_engine(
         within=options.publish_timeout,
     )
     subscriptions = SubscriptionRegistry(
-        dispatcher, services, mailboxes, backend, progress, setting.owner
+        dispatcher, services, mailboxes, backend, progress, options.owner
     )
     engine = StoreEngine(
         title,
@@ -350,17 +329,17 @@ def _open_store(options: EngineOptions, clock: Clock) -> tuple[Store, Clock, str
     return store, store.clock, f"at {options.url}"
 
 
-def engine_for(setting: Setting, clock: Clock) -> Engine:
+def engine_for(options: EngineOptions, clock: Clock) -> Engine:
     """Put a bus together as its URL says."""
-    options, runtime = setting.options, runtime_of(clock)
+    runtime = runtime_of(clock)
     if not is_remote(options.url) and path_of(options.url) is None:
-        return memory_engine(setting, clock, runtime)
+        return memory_engine(options, clock, runtime)
     if options.history:
         accepted = "nothing: a durable bus keeps all events, as long as retention= lets it"
         raise BadOptionError("history", options.history, accepted=accepted)
     store, clock, title = _open_store(options, clock)
     try:
-        return store_engine(setting, store, clock, runtime, title)
+        return store_engine(options, store, clock, runtime, title)
     except BaseException:
         store.close()
         raise

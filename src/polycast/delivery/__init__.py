@@ -1,6 +1,5 @@
 """From a target of the plan to a callback: queue, settlement, worker, cursor, dead letters."""
 
-from polycast.delivery.callbacks import Callback, callback_for
 from polycast.delivery.consumer import (
     Consumer,
     CoroutineConsumer,
@@ -10,12 +9,11 @@ from polycast.delivery.consumer import (
 )
 from polycast.delivery.cursors import Cursor, DurableCursor, StoreCursor, first_limit
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
-from polycast.delivery.delivery import Delivery
+from polycast.delivery.delivery import Callback, Delivery, callback_for
 from polycast.delivery.distributed_group import GroupClaims, distributed_group
-from polycast.delivery.executor import LoopThread, Pool
 from polycast.delivery.mailbox import Lease, Mailbox
 from polycast.delivery.services import Services
-from polycast.delivery.timers import Timer, Timers
+from polycast.delivery.threads import LoopThread, Pool, Timer, Timers, Workers
 
 __all__ = [
     "Callback",
@@ -38,6 +36,7 @@ __all__ = [
     "StoreCursor",
     "Timer",
     "Timers",
+    "Workers",
     "callback_for",
     "distributed_group",
     "first_limit",

@@ -9,8 +9,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polycast.delivery.callbacks import Callback
-from polycast.delivery.delivery import Delivery
+from polycast.delivery.delivery import Callback, Delivery
 from polycast.delivery.queue import ARRIVALS
 from polycast.errors.failures import FAILURES, check_has_run, is_to_be_awaited
 from polycast.runtime import FORKS, check_free
@@ -18,9 +17,9 @@ from polycast.runtime import FORKS, check_free
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from polycast.delivery.executor import Pool
     from polycast.delivery.mailbox import Lease, Mailbox
     from polycast.delivery.queue import Attempt
+    from polycast.delivery.threads import Pool
     from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
     from polycast.stores import Entry

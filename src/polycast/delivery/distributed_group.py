@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.cursors import letter_of
-from polycast.delivery.group_claims import ClaimCursor
-from polycast.delivery.groups import GroupMembers
+from polycast.delivery.groups import ClaimCursor, GroupMembers
 from polycast.delivery.mailbox import Mailbox
 from polycast.errors import StoreError
 from polycast.plain_text import log_of

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polycast.delivery.cursors import Cursor
     from polycast.delivery.distributed_group import GroupClaims
     from polycast.delivery.services import Services
-    from polycast.delivery.timers import Timer
+    from polycast.delivery.threads import Timer
     from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
     from polycast.stores import Entry, StoredRoute

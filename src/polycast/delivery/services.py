@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.delivery.dead_letters import DeadLetters
-    from polycast.delivery.executor import LoopThread, Pool
     from polycast.delivery.mailbox import Mailbox
-    from polycast.delivery.timers import Timers
+    from polycast.delivery.threads import LoopThread, Pool, Timers
 
 
 class Supplier(Protocol):
