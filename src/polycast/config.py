@@ -9,26 +9,6 @@ from typing import Literal, Protocol, get_args
 
 from polycast.errors import BadOptionError
 
-__all__ = [
-    "LEVELS",
-    "Clock",
-    "DeliveryName",
-    "Dispatch",
-    "Isolation",
-    "Level",
-    "LevelName",
-    "OrderName",
-    "Overflow",
-    "Settings",
-    "SystemClock",
-    "check_clock",
-    "check_count",
-    "check_name",
-    "level_named",
-    "level_of",
-    "seconds",
-]
-
 Order = Literal["none", "fifo", "total"]
 LevelName = Literal[
     "weak_bag",

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from polycast.stores import ContextVersion, Entry, Store, Transaction, View
     from polycast.typesystem import Description
 
-__all__ = ["BusContexts", "StoredContexts", "reason_of"]
-
 
 class BusContexts:
     """One federation per bus: given to it, or made from the first context that it sees."""

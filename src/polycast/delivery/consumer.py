@@ -168,7 +168,7 @@ class Puller(Consumer):
 
         def take() -> bool:
             nonlocal attempt
-            attempt = None if mailbox.state.lease.is_over() else mailbox.worker.take()
+            attempt = None if mailbox.state.has_lapsed() else mailbox.worker.take()
             return attempt is not None or queue.ended is not None
 
         with queue.locked():

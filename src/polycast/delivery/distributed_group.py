@@ -57,18 +57,6 @@ class ClaimDemand:
     passes: int  # how often something had been passed on by then
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """What was claimed."""
-
-    got: Got
-    moved: bool = False  # whether it need not look at something again
-    passes: int = 0
-
-
-NOTHING = Claimed([])
-
-
 class ReleasedEvents:
     """What members have let go of: free in the store, and perhaps wanted here."""
 
@@ -243,7 +231,7 @@ class GroupClaims:
 
     def _claimed(self, procedure: ClaimProcedure, claiming: Future[ClaimResult]) -> None:
         error = claiming.exception()
-        claimed = NOTHING if error is not None else procedure.claimed(claiming.result())
+        got = [] if error is not None else procedure.claimed(claiming.result())
         if error is not None and not isinstance(error, StoreError):
             _log.error("claiming for %s failed", self.mailbox.name, exc_info=error)
         with self._queue.locked():
@@ -251,8 +239,9 @@ class GroupClaims:
             took = self._services.clock.monotonic() - self._asked_at
             self._claim_takes += (took - self._claim_takes) / 4
             # What was passed on after this was claimed may come before it.
-            late = self._queue.settings.level.order != "none" and claimed.passes != self._handovers
-            for flight, entry, verdict in claimed.got:
+            is_ordered = self._queue.settings.level.order != "none"
+            late = is_ordered and procedure.demand.passes != self._handovers
+            for flight, entry, verdict in got:
                 self.cursor.claimed(flight)
                 attempt = self._members.attempt(entry, verdict)
                 attempt.count, attempt.begun = flight.attempts - 1, True
@@ -267,7 +256,7 @@ class GroupClaims:
                 self.mailbox.worker.read_on()
         self.mailbox.worker.pump_later()
         self._look_after()
-        if claimed.moved or self.released.offers:
+        if procedure.has_moved or self.released.offers:
             self.claim_soon()
 
     def _look_after(self) -> None:
@@ -371,17 +360,17 @@ class GroupClaims:
 class ClaimProcedure(StoredProcedure[ClaimResult]):
     """Claims for the members of a group in this process, in one transaction of the store."""
 
-    _demand: ClaimDemand
-    _unwanted: set[int]
-    _count: int
-
     def __init__(self, group: GroupClaims, bus: int, *, to_give: bool) -> None:
         self._group, self._bus, self._to_give = group, bus, to_give
+        self.demand = ClaimDemand([], [], 0, 0, 0)
+        self._unwanted: set[int] = set()
+        self._count = 0  # of what was settled
+        self.has_moved = False  # whether something need not be looked at again
 
     def asked(self) -> ClaimRequest:
         """What is wanted as of now, and what became of earlier claims."""
         group = self._group
-        self._demand = demand = group.demand(to_give=self._to_give)
+        self.demand = demand = group.demand(to_give=self._to_give)
         takers = [(entry, group.has_takers(verdict)) for entry, verdict in demand.candidates]
         self._unwanted = {entry.position for entry, has_takers in takers if not has_takers}
         settled = group.cursor.unsaved()
@@ -412,15 +401,15 @@ class ClaimProcedure(StoredProcedure[ClaimResult]):
         if reply.is_member:
             self._group.cursor.saved(self._count, reply.stale)
             passed = self._unwanted.union(reply.passed)
-            self._group.looked_at(self._demand.offers, passed, others=reply.others)
+            self._group.looked_at(self.demand.offers, passed, others=reply.others)
 
-    def claimed(self, reply: ClaimResult) -> Claimed:
+    def claimed(self, reply: ClaimResult) -> Got:
         """What was claimed, with the events."""
-        wanted = {entry.position: (entry, verdict) for entry, verdict in self._demand.candidates}
-        wanted.update({offer[1].position: offer[1:] for offer in self._demand.offers})
+        wanted = {entry.position: (entry, verdict) for entry, verdict in self.demand.candidates}
+        wanted.update({offer[1].position: offer[1:] for offer in self.demand.offers})
         got = [(flight, *wanted[flight.position]) for flight in reply.got]
-        moved = bool(got or reply.passed or (reply.is_member and self._unwanted))
-        return Claimed(got, moved, self._demand.passes)
+        self.has_moved = bool(got or reply.passed or (reply.is_member and self._unwanted))
+        return got
 
 
 def distributed_group(

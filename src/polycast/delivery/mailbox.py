@@ -237,22 +237,6 @@ class Lease:
             self._lapse()
 
 
-class NoLease:
-    """The lease of all that have none."""
-
-    until = None
-
-    def is_over(self) -> bool:
-        """It never is."""
-        return False
-
-    def cancel(self) -> None:
-        """There is nothing to cancel."""
-
-
-NO_LEASE = NoLease()
-
-
 class SubscriptionState:
     """What a subscription is doing, and how it begins, changes and ends."""
 
@@ -262,7 +246,7 @@ class SubscriptionState:
 
     def __init__(self, mailbox: Mailbox, queue: BoundedQueue, settlement: Settlement) -> None:
         self._mailbox, self._queue, self._settlement = mailbox, queue, settlement
-        self.lease: Lease | NoLease = NO_LEASE
+        self.lease: Lease | None = None
         self.winding_down = False  # its bus is about to be closed
         self.succeeds: Mailbox | None = None  # whose durable name and place it takes over
         self.left_at = 0  # where it was detached: nothing from there on has been looked at
@@ -391,10 +375,14 @@ class SubscriptionState:
     def set_lease(self, seconds: float) -> None:
         """Let it end after so many seconds from now."""
         with self._queue.locked():
-            if not isinstance(self.lease, Lease):
+            if self.lease is None:
                 self.lease = Lease(self._mailbox.services, self._lapse)
             self.lease.renew(seconds)
         self.refresh()
+
+    def has_lapsed(self) -> bool:
+        """Whether it had a lease, and that has run out."""
+        return self.lease is not None and self.lease.is_over()
 
     def _lapse(self) -> None:
         self.end(LeaseExpiredError(self._mailbox.title))
@@ -417,7 +405,8 @@ class SubscriptionState:
             self.stop()
             self._queue.ended = why
             self._settlement.clear()
-            self.lease.cancel()
+            if self.lease is not None:
+                self.lease.cancel()
             self._queue.notify()
         self._mailbox.services.ended(self._mailbox)
         self.refresh()

@@ -189,12 +189,8 @@ class FastPath:
 
     def __init__(self) -> None:
         self.arrivals: deque[Entry] = deque()
-        self.bound = 0
+        self.bound = 0  # how many entries at a time
         self.consumer: Consumer | None = None  # for whom it is open
-
-    def open(self, consumer: Consumer, bound: int) -> None:
-        """Bring at most so many entries at a time to a consumer."""
-        self.consumer, self.bound = consumer, bound
 
 
 # Most subscriptions that are called in line never need their own; nothing is ever added to these.

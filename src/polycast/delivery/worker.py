@@ -186,9 +186,7 @@ class DeliveryWorker:
         """Whether an attempt may still begin, now that its consumer has got a thread."""
         queue = self._queue
         attempt.begun = False  # what was taken from the fast path counted as begun
-        disturbed = (
-            queue.ended is not None or queue.paused or self._mailbox.state.lease.until is not None
-        )
+        disturbed = queue.ended is not None or queue.paused or self._mailbox.state.lease is not None
         if (
             not disturbed
             and not consumer.is_away()
@@ -206,7 +204,7 @@ class DeliveryWorker:
         queue, settlement = self._queue, self._settlement
         if settlement.in_flight.get(attempt.token) is not attempt:
             return False
-        if queue.ended is not None or self._mailbox.state.lease.is_over():
+        if queue.ended is not None or self._mailbox.state.has_lapsed():
             settlement.land(attempt.token)
             return False
         if queue.is_expired(attempt):
@@ -252,7 +250,7 @@ class DeliveryWorker:
             return
         fast = queue.fast = queue.fast or FastPath()
         if fast.consumer is None and not (fast.arrivals or consumer.busy):
-            fast.open(consumer, queue.settings.queue)
+            fast.consumer, fast.bound = consumer, queue.settings.queue
 
     def _is_plain(self, consumer: Consumer) -> bool:
         """Whether nobody needs an account of each attempt."""
@@ -271,7 +269,7 @@ class DeliveryWorker:
         queue = self._queue
         waiting = queue.backlog or self._settlement.in_flight or queue.delayed
         held = queue.held or queue.paused or queue.waits_for
-        is_over = queue.ended is not None or self._mailbox.state.lease.until is not None
+        is_over = queue.ended is not None or self._mailbox.state.lease is not None
         return not (waiting or held or is_over)
 
 
@@ -385,7 +383,7 @@ class SoleConsumer:
         consumer = self.sole
         if consumer is None or consumer.busy or consumer.pulls or consumer.is_away():
             return []
-        if self._mailbox.state.lease.is_over():
+        if self._mailbox.state.has_lapsed():
             return []
         attempt = self._mailbox.worker.take()
         if attempt is None:

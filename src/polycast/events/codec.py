@@ -11,6 +11,7 @@ import msgspec
 from polycast.errors import BadOptionError, NotDecodableError, NotSerialisableError, PolycastError
 from polycast.events.decoder import ObjectDecoder
 from polycast.events.encoder import ObjectEncoder
+from polycast.events.record import Named
 from polycast.events.wire_forms import Malformed, UnencodableError
 
 if TYPE_CHECKING:
@@ -21,20 +22,8 @@ if TYPE_CHECKING:
     from polycast.typesystem import Registry
 
 
-class HasPayload(Protocol):
+class HasPayload(Named, Protocol):
     """What decoding needs: a `Record` has it, and so has an `Encoded`."""
-
-    @property
-    def name(self) -> str:
-        """The wire name of the class."""
-
-    @property
-    def version(self) -> int:
-        """The version of the class."""
-
-    @property
-    def hash(self) -> str:
-        """The hash of the class's description."""
 
     @property
     def payload(self) -> bytes:

@@ -229,17 +229,15 @@ class StoredLeases:
         for _, cursor in held:
             cursor.clock_stepped()
         leased = [
-            (mailbox, cursor.number)
-            for mailbox, cursor in held
-            if mailbox.state.lease.until is not None
+            (mailbox, cursor.number) for mailbox, cursor in held if mailbox.state.lease is not None
         ]
 
         def save(tx: Transaction) -> None:
             offset = wall_offset(self._clock)
             for mailbox, number in leased:
-                kept = tx.subscription(mailbox.name)
-                if kept and kept.token == number and mailbox.state.lease.until is not None:
-                    kept = replace(kept, lease=mailbox.state.lease.until + offset)
+                kept, lease = tx.subscription(mailbox.name), mailbox.state.lease
+                if kept and kept.token == number and lease is not None and lease.until is not None:
+                    kept = replace(kept, lease=lease.until + offset)
                     tx.save(kept)
                     self._detector.moved(kept)
 

@@ -428,7 +428,7 @@ class Watcher:
         if kept is None:  # any bus removes what has lapsed
             box.state.end(
                 LeaseExpiredError(box.title)
-                if box.state.lease.is_over()
+                if box.state.has_lapsed()
                 else SubscriptionCancelledError(box.title)
             )
         elif isinstance(cursor, DurableCursor) and kept.token > cursor.number:
