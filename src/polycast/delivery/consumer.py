@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from polycast.delivery.mailbox import Lease, Mailbox
     from polycast.delivery.queue import Attempt
-    from polycast.delivery.threads import Pool
     from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
     from polycast.stores import Entry
@@ -243,12 +242,10 @@ class Drain:
 class LoopTasks:
     """Handles the attempts of one consumer in an event loop, in one task at a time."""
 
-    def __init__(
-        self, consumer: Consumer, loop: asyncio.AbstractEventLoop, *, owns_loop: bool
-    ) -> None:
-        self._consumer, self.loop = consumer, loop
-        # Ctrl-C is for whoever runs the loop; one that is ours stays.
-        interrupts = (KeyboardInterrupt,) if owns_loop else ()
+    def __init__(self, consumer: Consumer, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._consumer, self.loop = consumer, loop or consumer.mailbox.services.loop.get()
+        # Ctrl-C is for whoever runs the loop; that of the bus stays.
+        interrupts = (KeyboardInterrupt,) if loop is None else ()
         self.failures: tuple[type[BaseException], ...] = (Exception, SystemExit, *interrupts)
         self._latest: LoopTask | None = None
 
@@ -316,18 +313,17 @@ class PoolConsumer(Consumer):
         *,
         interest: Interest,
         manual: bool,
-        pool: Pool,
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         super().__init__(mailbox, callback, interest=interest, manual=manual)
-        self._pool, self._theirs = pool, loop
+        self._theirs = loop  # where what it gives is awaited; None: in the loop of the bus
         self._tasks: LoopTasks | None = None  # made when the callback first gives an awaitable
         self._next: Attempt | None = None
 
     def start(self, attempt: Attempt) -> Outcome:
         """Ask the pool for a thread."""
         self._next = attempt
-        self._pool.submit(self)
+        self.mailbox.services.pool.submit(self)
         return PENDING
 
     def lost(self) -> Attempt | None:
@@ -393,8 +389,7 @@ class PoolConsumer(Consumer):
         """Await it where an async callback would run."""
         try:
             if self._tasks is None:
-                loop = self._theirs or self.mailbox.services.loop.get()
-                self._tasks = LoopTasks(self, loop, owns_loop=self._theirs is None)
+                self._tasks = LoopTasks(self, self._theirs)
                 self.may_lose = True
             self._tasks.start(attempt, partial(self._awaited, awaitable, self._tasks.failures))
         except RuntimeError as error:  # the loop is closed, or there can be no more threads
@@ -428,12 +423,11 @@ class CoroutineConsumer(Consumer):
         *,
         interest: Interest,
         manual: bool,
-        loop: asyncio.AbstractEventLoop,
-        owns_loop: bool,
+        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         super().__init__(mailbox, callback, interest=interest, manual=manual)
-        self._tasks = LoopTasks(self, loop, owns_loop=owns_loop)
-        self.is_lost = None if owns_loop else loop.is_closed  # the bus closes its own last
+        self._tasks = LoopTasks(self, loop)
+        self.is_lost = None if loop is None else loop.is_closed  # the bus closes its own last
 
     def start(self, attempt: Attempt) -> Outcome:
         """Ask the loop for a task; a loop that is closed is a failure like any other."""

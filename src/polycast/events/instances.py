@@ -135,11 +135,11 @@ def anatomy_of(cls: type) -> Anatomy:
     return Anatomy(
         kind,
         names,
-        frozenset(_slots(cls)),
+        frozenset(slots_of(cls)),
         getattr(cls, "__dictoffset__", 0) != 0,
         frozenset(names) if kind in _ORDINARY else _NEVER,
         DESCRIPTION in cls.__dict__,
-        frozenset(_computed(cls)),
+        frozenset(computed_names(cls)),
         _makes_plainly(cls, kind),
     )
 
@@ -298,7 +298,8 @@ def _check_rebuildable(cls: Any, kind: str) -> None:
         raise UnencodableError(cls, "its class cannot be rebuilt from attributes") from None
 
 
-def _slots(cls: type) -> tuple[str, ...]:
+def slots_of(cls: type) -> tuple[str, ...]:
+    """Return the slots of a class and those above it."""
     return tuple(
         name
         for base in cls.__mro__
@@ -326,7 +327,8 @@ def _makes_plainly(cls: Any, kind: str) -> bool:
     return kind != "pydantic" or bool(cls.__new__ is object.__new__)
 
 
-def _computed(cls: type) -> list[str]:
+def computed_names(cls: type) -> list[str]:
+    """Return the names under which cached properties store their values."""
     return [
         name
         for base in cls.__mro__

@@ -10,9 +10,7 @@ import copy
 import datetime
 import decimal
 import enum
-import functools
 import operator
-import types
 import uuid
 import weakref
 from collections.abc import Callable
@@ -24,7 +22,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from polycast.events.codec import MSGPACK
-from polycast.events.instances import is_python_class
+from polycast.events.instances import computed_names, is_python_class, slots_of
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_machinery
@@ -101,7 +99,7 @@ def _parts_of(cls: type) -> Parts | None:
     has_dict = getattr(cls, "__dictoffset__", 0) != 0
     if issubclass(cls, tuple):
         return None if has_dict else _itself
-    return _state(tuple(_slots(cls)), has_dict=has_dict)
+    return _state(slots_of(cls), has_dict=has_dict)
 
 
 def _itself(value: Any) -> Any:
@@ -174,23 +172,7 @@ def _extends_other(cls: type) -> bool:
 
 def _keeps_more(cls: type) -> bool:
     """Whether objects store cached values, or attributes that are no fields."""
-    if any(isinstance(member, functools.cached_property) for member in _members(cls)):
-        return True
-    return not set(_slots(cls)) <= set(declared_defaults(cls))
-
-
-def _members(cls: type) -> list[object]:
-    return [member for base in cls.__mro__ for member in vars(base).values()]
-
-
-def _slots(cls: type) -> list[str]:
-    return [
-        name
-        for base in cls.__mro__
-        if is_python_class(base) and not is_machinery(base)
-        for name, member in vars(base).items()
-        if isinstance(member, types.MemberDescriptorType) and not name.startswith("__")
-    ]
+    return bool(computed_names(cls)) or not set(slots_of(cls)) <= set(declared_defaults(cls))
 
 
 # -- copies ----------------------------------------------------------------------------------------

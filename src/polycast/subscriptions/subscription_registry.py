@@ -200,7 +200,7 @@ class SubscriptionRegistry:
         return self.handle(consumer)
 
     def _consumer(self, mailbox: Mailbox, request: SubscribeRequest) -> Consumer:
-        consumer = _consumer_for(mailbox, request, self.services)
+        consumer = _consumer_for(mailbox, request)
         consumer.registry = self
         return consumer
 
@@ -265,26 +265,17 @@ class SubscriptionRegistry:
         self.backend.keep_lease(consumer, lease)
 
 
-def _consumer_for(mailbox: Mailbox, request: SubscribeRequest, services: Services) -> Consumer:
+def _consumer_for(mailbox: Mailbox, request: SubscribeRequest) -> Consumer:
     """Make what calls back, in the thread or event loop that was asked for."""
     callback, interest = request.callback, request.interest
     if callback is None:
         return Puller(mailbox, interest=interest)
     manual, running = request.settings.manual_ack, _running_loop()
     if callback.is_async:
-        return CoroutineConsumer(
-            mailbox,
-            callback,
-            interest=interest,
-            manual=manual,
-            loop=running or services.loop.get(),
-            owns_loop=running is None,
-        )
+        return CoroutineConsumer(mailbox, callback, interest=interest, manual=manual, loop=running)
     if request.settings.dispatch == "inline":
         return InlineConsumer(mailbox, callback, interest=interest, manual=manual)
-    return PoolConsumer(
-        mailbox, callback, interest=interest, manual=manual, pool=services.pool, loop=running
-    )
+    return PoolConsumer(mailbox, callback, interest=interest, manual=manual, loop=running)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
