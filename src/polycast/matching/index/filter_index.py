@@ -229,7 +229,7 @@ class Index:
                 state.normal.pop(number, None)
                 del self._numbers[known]
                 self._gone += 1
-                if self._gone > len(self._numbers) // 4:
+                if self._gone > len(self._numbers):  # half of all: a new layout takes long
                     self._rebuild(None)
 
     def prepare(self) -> None:
