@@ -264,9 +264,8 @@ class RouteCompiler:
             return Route(partial(self._publisher.post, metadata=key.metadata()), CellType(False))
         route = self._make_free(cls, key, targets, others_at)
         # For those who are called in this thread it is translated ahead; others may be faster.
-        is_late = any(context.inline for context in others_at) and any(
-            t.direct is None for t in targets
-        )
+        is_called = any(context.inline for context in others_at)
+        is_late = is_called and any(target.direct is None for target in targets)
         if not (self._isolated or is_late or any(target.copies for target in targets)):
             return route
         # What can be changed is copied, or translated, on the slow path, before anybody has it.
@@ -343,7 +342,7 @@ class RouteCompiler:
     def _context_target(
         self, context: str | None, targets: tuple[Target, ...], key: RouteKey
     ) -> ContextTarget:
-        made, topic, _targets_now = self._dispatcher.version, key.topic, self._plan.targets
+        made, topic = self._dispatcher.version, key.topic
         return ContextTarget(
             context,
             targets,
@@ -385,6 +384,8 @@ class RouteCompiler:
     def _names(
         self, shape: RouteShape, key: RouteKey, direct: tuple[Target, ...]
     ) -> dict[str, object]:
+        locked = shape.locked
+        slow = RouteFallback(self._publisher, self._dispatcher, key, direct, locked=locked)
         return {
             "FAILURES": FAILURES,
             "has_run": _has_run,
@@ -404,82 +405,90 @@ class RouteCompiler:
             "contended": partial(self._publisher.post, metadata=key.metadata()),
             "token": get_cache_token,
             "known": get_cache_token(),
-            "registered": partial(self._registered, key=key, locked=shape.locked),
-            "again": partial(self._again, key=key, locked=shape.locked),
-            "rest": partial(self._rest, direct, key),
-            "raised": partial(self._raised, direct, key),
-            "interrupted": partial(self._interrupted, direct, key),
+            "registered": slow.registered,
+            "again": slow.again,
+            "rest": slow.rest,
+            "raised": slow.raised,
+            "interrupted": slow.interrupted,
         }
 
-    # -- the slow side of a route ---------------------------------------------------------------
 
-    def _raised(
+class RouteFallback:
+    """The slow side of one route: what its generated function leaves to ordinary code."""
+
+    def __init__(
         self,
-        direct: tuple[Target, ...],
+        publisher: MemoryPublisher,
+        dispatcher: Dispatcher,
         key: RouteKey,
-        step: int,
-        event: object,
-        here: int,
-        error: BaseException,
+        direct: tuple[Target, ...],
+        *,
+        locked: bool,
     ) -> None:
+        self._publisher, self._dispatcher, self._lock = (
+            publisher,
+            dispatcher,
+            dispatcher.inline_lock,
+        )
+        self._key, self._direct, self._locked = key, direct, locked
+
+    def raised(self, step: int, event: object, here: int, error: BaseException) -> None:
+        """A filter or a callback raised."""
         if self._dispatcher.home.is_elsewhere():
             raise error
         number, called = divmod(step, 2)
         if called:
-            direct[number].failed(self._entry(event, here, key), error)
+            self._direct[number].failed(self._entry(event, here), error)
         else:
-            direct[number].unfit(error)
+            self._direct[number].unfit(error)
 
-    def _interrupted(
-        self, direct: tuple[Target, ...], key: RouteKey, step: int, event: Any, here: int
-    ) -> None:
+    def interrupted(self, step: int, event: Any, here: int) -> None:
         """A callback raised what is for the publisher; those after it get the event first."""
         if self._dispatcher.home.is_elsewhere():
             return
         if step < 0:
             self._lock.give()
         else:
-            self._rest(direct, key, step // 2 + 1, event, here)
+            self.rest(step // 2 + 1, event, here)
 
-    def _rest(
-        self, direct: tuple[Target, ...], key: RouteKey, number: int, event: Any, here: int
-    ) -> Receipt:
+    def rest(self, number: int, event: Any, here: int) -> Receipt:
         """The plan changed while an event was going round: go on with those it still has."""
+        plan, key = self._dispatcher.plan, self._key
         self._dispatcher.home.check("going on after a callback that has forked")
         self._lock.own()
         try:
             with self._dispatcher.changing:
-                rest = direct[number:]
                 still = [
-                    box
-                    for box in rest
-                    if box in self._plan.targets or isinstance(box, ContextTarget)
+                    target
+                    for target in self._direct[number:]
+                    if target in plan.targets or isinstance(target, ContextTarget)
                 ]
-            entry = self._entry(event, here, key)
-            hits = self._plan.wanting(still, event, key.topic)
+            entry = self._entry(event, here)
+            hits = plan.wanting(still, event, key.topic)
             form = LiveForm(event, key.source)
             self._publisher.run_inline(entry, [(*hit, form) for hit in hits])
         finally:
             self._lock.give()
         return Receipt(here, self._dispatcher.publisher)
 
-    def _again(self, event: Any, *, key: RouteKey, locked: bool) -> Receipt:
+    def again(self, event: Any) -> Receipt:
         """The plan changed before the event had gone to anyone: publish it by the new plan."""
-        if locked:
+        if self._locked:
             self._lock.give()
-        return self._publisher.post(event, key.metadata())
+        return self._publisher.post(event, self._key.metadata())
 
-    def _registered(self, event: Any, *, key: RouteKey, locked: bool) -> Receipt:
+    def registered(self, event: Any) -> Receipt:
         """A class was registered with some ABC, so old verdicts may be wrong."""
-        if locked:
+        if self._locked:
             self._lock.give()
         with self._dispatcher.changing, self._dispatcher.order:
-            self._dispatcher.expire([(type(event), key)])
-        return self._publisher.route(type(event), key.topic, key.source)(event)
+            self._dispatcher.expire([(type(event), self._key)])
+        return self._publisher.route(type(event), self._key.topic, self._key.source)(event)
 
-    def _entry(self, event: object, here: int, key: RouteKey) -> Entry:
-        moment = self._lock.moment(self._dispatcher.clock.time())
-        return Entry(here, event, moment, self._dispatcher.publisher, key.topic, context=key.source)
+    def _entry(self, event: object, here: int) -> Entry:
+        dispatcher, key = self._dispatcher, self._key
+        moment = self._lock.moment(dispatcher.clock.time())
+        return Entry(here, event, moment, dispatcher.publisher, key.topic, context=key.source)
 
 
 def _refuse_nested() -> None:
