@@ -181,7 +181,7 @@ class BacklogReader:
             possible = [
                 number
                 for number, event_type in types.items()
-                if self._covers(selectors, self._router.class_named(event_type), context)
+                if self._covers(selectors, self._router.class_of(event_type), context)
             ]
             numbers = None if len(possible) == len(types) else possible
             self._types[mailbox] = now, numbers

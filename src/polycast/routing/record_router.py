@@ -54,22 +54,20 @@ class RecordRouter:
 
     # -- records as events -------------------------------------------------------------------------
 
-    def class_of(self, stored: Stored) -> type:
-        """The class of a record, here."""
-        record = stored.record
+    def class_of(self, record: Record | EventType) -> type:
+        """The class of a record, or a type, here; the store may know what this process does not."""
         known: dict[str, type] = self.registry.derived.setdefault(_CLASSES, {})
-        return known.get(record.hash) or self.class_named(record)
-
-    def class_named(self, named: Record | EventType) -> type:
-        """The class of some name, here; the store may know what this process does not."""
-        known: dict[str, type] = self.registry.derived.setdefault(_CLASSES, {})
-        if self.registry.described(named.hash) is None:
+        cls = known.get(record.hash)
+        if cls is not None:
+            return cls
+        if self.registry.described(record.hash) is None:
             self.learn()
+            known = self.registry.derived.setdefault(_CLASSES, {})
         try:
-            cls = self.registry.class_for(named.name, named.version, named.hash)
+            cls = self.registry.class_for(record.name, record.version, record.hash)
         except NotDecodableError:  # who wants everything learns that it cannot be read
             return object
-        known[named.hash] = cls
+        known[record.hash] = cls
         return cls
 
     def learn(self) -> bool:
@@ -136,11 +134,11 @@ class RecordRouter:
         """The class of a record in a context; None if it does not get there."""
         record = stored.record
         if record.context == context:
-            return self.class_of(stored)
+            return self.class_of(record)
         root = record.rooted()
         if root is None:
             return None
-        cls = self.class_of(Stored(stored.position, root))
+        cls = self.class_of(root)
         return self.dispatcher.plan.translation.becomes(cls, None, context, stored.position)
 
     def entry_in(self, stored: Stored, context: str | None, *, again: bool = False) -> Entry | None:
@@ -154,10 +152,10 @@ class RecordRouter:
         entry = self._entry_of(stored, root, None)
         if context is None or isinstance(entry.event, Undecodable):
             return entry
-        return self._seen_by(context, entry, again=again)
+        return self._translated(context, entry, again=again)
 
-    def _seen_by(self, context: str, entry: Entry, *, again: bool) -> Entry | None:
-        """What comes again may come because the context has been mended since."""
+    def _translated(self, context: str, entry: Entry, *, again: bool) -> Entry | None:
+        """The entry in a context. One that comes again may do so because that was mended since."""
         translation = self.dispatcher.plan.translation
         error: TranslationFailed | None = None
         for at in (entry.position, None) if again else (entry.position,):

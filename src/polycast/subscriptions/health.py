@@ -264,7 +264,7 @@ class _Late:
             is_meant = stored.position >= interest.start and record.context == interest.context
             if not is_meant or self._left <= 0:
                 continue
-            if not interest.selector.covers(self._router.class_of(stored), record.topic):
+            if not interest.selector.covers(self._router.class_of(record), record.topic):
                 continue
             event = self._entry(stored).event
             if isinstance(event, Undecodable):
