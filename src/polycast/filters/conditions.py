@@ -46,9 +46,8 @@ class Condition:
                 )
             return tree
         if type(self).matches is Condition.matches:
-            raise BadOptionError(
-                "where", self, accepted="a Condition that says `matches` or `tree`"
-            )
+            accepted = "a Condition that says `matches` or `tree`"
+            raise BadOptionError("where", self, accepted=accepted)
         why = f"{type(self).__name__} has no tree"
         return nodes.Opaque(self.matches, why, ("own", id(self)), topical=True)
 
@@ -169,9 +168,8 @@ def _owner(method: Callable[..., Any]) -> type | None:
         path = method.__qualname__.rpartition(".")[0]
         owner = None if home is None else placed_at(home.__name__, path)
     if not isinstance(owner, type):
-        raise BadOptionError(
-            "path", method, accepted="a method of a class that can be found by name"
-        )
+        accepted = "a method of a class that can be found by name"
+        raise BadOptionError("path", method, accepted=accepted)
     return owner
 
 
@@ -182,9 +180,8 @@ def _accessor(where: Any, args: Any) -> Invoke:
         return where
     if isinstance(where, str) or callable(where):
         return Invoke(where, args)
-    raise BadOptionError(
-        "path", where, accepted="a path such as '/get_text/find', a method, an Invoke"
-    )
+    accepted = "a path such as '/get_text/find', a method, an Invoke"
+    raise BadOptionError("path", where, accepted=accepted)
 
 
 def _constrained(accessor: Invoke, test: nodes.Node, *, result: bool) -> nodes.Node:

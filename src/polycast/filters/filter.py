@@ -233,9 +233,8 @@ def lift(what: Any, function: Any = NO_EVENT, /) -> Filter[Any]:
     if function is NO_EVENT:
         return Filter(what)
     if not isinstance(what, type) and callable(what):
-        raise BadOptionError(
-            "what", what, accepted="a type first, then the function: lift(Talk, ...)"
-        )
+        accepted = "a type first, then the function: lift(Talk, ...)"
+        raise BadOptionError("what", what, accepted=accepted)
     return Filter(function)
 
 

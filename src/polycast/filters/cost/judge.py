@@ -190,9 +190,8 @@ def _arithmetic(judge: CostJudge, node: nodes.Arithmetic) -> Judged:
     else:
         size = both + SMALL
     if node.operator == "%" and TEXT in left.kind:
-        raise FilterTooCostlyError(
-            "%", "with a text on its left it formats, to any length", accepted=costs.NUMBERS
-        )
+        why = "with a text on its left it formats, to any length"
+        raise FilterTooCostlyError("%", why, accepted=costs.NUMBERS)
     cost += size.times(BYTE) + costs.digits(node.operator, left, right, size)
     return Judged(cost, size, costs.computed_by(node.operator, left.kind, right.kind))
 

@@ -213,9 +213,8 @@ def power_of(node: nodes.Node) -> int:
     """The exponent, which must be a constant."""
     value = node.value if isinstance(node, nodes.Constant) else None
     if type(value) is not int:
-        raise FilterTooCostlyError(
-            "**", "it may make a number of any size", accepted="a small constant"
-        )
+        why = "it may make a number of any size"
+        raise FilterTooCostlyError("**", why, accepted="a small constant")
     return max(1, abs(value))
 
 

@@ -31,9 +31,8 @@ def arithmetic(sign: str, left: Value, right: Value) -> Value:
         raise NoColumnError(f"`{sign}` is not Spark's for any int", accepted=" ".join(OPERATIONS))
     for value in (left, right):
         if value.kind.name not in ("str", "bytes", "none", *_NUMBERS):
-            raise NoColumnError(
-                f"`{sign}` of {value.kind} is not Spark's", accepted="numbers, texts"
-            )
+            why = f"`{sign}` of {value.kind} is not Spark's"
+            raise NoColumnError(why, accepted="numbers, texts")
     if "none" in kinds:
         return failing()
     made = _numeric(sign, left, right) if kinds <= set(_NUMBERS) else _text(sign, left, right)
@@ -118,7 +117,7 @@ def _divide(left: Value, right: Value) -> Value:
 
 
 def _narrow(left: Value, right: Value) -> None:
-    if not all(values.LOW <= k.low <= k.high <= values.HIGH for k in (left.kind, right.kind)):
+    if not (left.kind.is_long and right.kind.is_long):
         raise NoColumnError("Spark does this with 64 bits only", accepted="ints of 64 bits")
 
 
@@ -237,13 +236,11 @@ def signed(sign: str, value: Value) -> Value:
 def _unary(what: str, value: Value, rules: tuple[Callable[[Value], Value], ...]) -> Value:
     name = value.kind.name
     if name not in SIMPLE and name != "never":
-        raise NoColumnError(
-            f"{what} of {value.kind} is its class's to say", accepted="ints, floats"
-        )
+        why = f"{what} of {value.kind} is its class's to say"
+        raise NoColumnError(why, accepted="ints, floats")
     if name == "decimal":
-        raise NoColumnError(
-            f"{what} of a Decimal rounds as its context says", accepted="comparisons"
-        )
+        why = f"{what} of a Decimal rounds as its context says"
+        raise NoColumnError(why, accepted="comparisons")
     if name not in _NUMBERS:
         return failing()
     on_ints, *on_floats = rules

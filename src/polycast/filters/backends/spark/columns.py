@@ -120,9 +120,8 @@ def _is_small(node: nodes.Arithmetic) -> bool:
 
 
 def _opaque(node: nodes.Opaque, scope: Scope) -> Value:
-    raise NoColumnError(
-        f"it cannot be looked into: {node.why}", accepted="expressions over the event"
-    )
+    why = f"it cannot be looked into: {node.why}"
+    raise NoColumnError(why, accepted="expressions over the event")
 
 
 def _attribute(of: Value, name: str) -> Value:

@@ -201,9 +201,8 @@ def contained(needle: Value, container: Value) -> Value:
         element = Value(container.kind.element, sql.variable())
         found = sql.exists(container.term, element.term, among(needle, [element]))
         return _bool(found, ok=present(container))
-    raise NoColumnError(
-        f"`in` {container.kind}", accepted="`in` a str, list, tuple, set, or dict[str, X]"
-    )
+    why = f"`in` {container.kind}"
+    raise NoColumnError(why, accepted="`in` a str, list, tuple, set, or dict[str, X]")
 
 
 def _contained_in_text(needle: Value, container: Value) -> Value:
@@ -235,8 +234,7 @@ def _is_listed(needle: Value, element: Value) -> bool:
     if element.constant is ABSENT or needle.kind.name != element.kind.name:
         return False
     if needle.kind.name == "int":
-        narrow = (needle.kind, element.kind)
-        return all(values.LOW <= kind.low <= kind.high <= values.HIGH for kind in narrow)
+        return needle.kind.is_long and element.kind.is_long
     return needle.kind.name in ALIKE
 
 
@@ -250,9 +248,8 @@ def _identical(left: Value, right: Value) -> Term:
         if isinstance(other.constant, bool) and value.kind.name == "bool":
             return both(present(value), operate("=", value.term, other.term))
     why = "whether two values are one object is lost in a row"
-    raise NoColumnError(
-        why, accepted="`is` with None, an enum's member, or of a bool with True or False"
-    )
+    accepted = "`is` with None, an enum's member, or of a bool with True or False"
+    raise NoColumnError(why, accepted=accepted)
 
 
 COMPARERS: dict[str, Callable[[str, Value, Value], Value]] = {
@@ -298,10 +295,7 @@ def numbers(sign: str, left: Value, right: Value) -> Term:
 def _as_decimal(value: Value) -> Term:
     if value.kind.name == "decimal":
         return value.term
-    narrow = (
-        value.kind.name == "bool" or values.LOW <= value.kind.low <= value.kind.high <= values.HIGH
-    )
-    if value.kind.name == "float" or not narrow:
+    if value.kind.name != "bool" and (value.kind.name == "float" or not value.kind.is_long):
         why = "a Decimal column has too few digits to meet a float or a long int exactly"
         raise NoColumnError(why, accepted="Decimal with Decimal, or with ints of 64 bits")
     return sql.cast(values.as_int(value).term, "decimal(38,18)")
@@ -350,7 +344,7 @@ def _int_and_float(sign: str, number: Value, real: Value) -> Term:
     if -EXACT <= number.kind.low <= number.kind.high <= EXACT:
         same = Value(values.ColumnKind("float"), sql.cast(number.term, "double"))
         return _floats(sign, same, real)
-    if not values.LOW <= number.kind.low <= number.kind.high <= values.HIGH:
+    if not number.kind.is_long:
         why = "an int beyond 64 bits and a float meet in no type of Spark"
         raise NoColumnError(why, accepted="ints of 64 bits with floats")
     return both(_not_nan(real), operate(sign, _difference(number.term, real.term), _zero))

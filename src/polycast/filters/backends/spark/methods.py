@@ -237,9 +237,8 @@ def _len(arguments: Arguments) -> Value:
     [value] = _exactly(1, arguments)
     name = value.kind.name
     if name in ("object", "enum", "mixed", "other"):
-        raise NoColumnError(
-            f"the length of {value.kind} is its class's to say", accepted="texts, lists"
-        )
+        why = f"the length of {value.kind} is its class's to say"
+        raise NoColumnError(why, accepted="texts, lists")
     function = "size" if value.kind.is_array or name == "dict" else "length"
     if name not in ("str", "bytes") and function == "length":
         return failing()
@@ -257,9 +256,8 @@ def _extreme(sign: str, function: str) -> Callable[[Arguments], Value]:
         element = value.kind.element
         plain = element is not None and not element.nullable and element.name in _SORTED
         if not value.kind.is_array or element is None or not plain:
-            raise NoColumnError(
-                "the order of its elements", accepted=f"lists of {', '.join(_SORTED)}"
-            )
+            why = "the order of its elements"
+            raise NoColumnError(why, accepted=f"lists of {', '.join(_SORTED)}")
         there = operate(">", sql.call("size", value.term), literal(0, "int"))
         made = Value(element, sql.call(function, value.term))
         return made.guarded(value.ok, values.present(value), there)
@@ -285,9 +283,8 @@ def item(of: Value, key: Value) -> Value:
     for value in (of, key):
         known = (*SIMPLE, "list", "tuple", "set", "frozenset", "dict", "never")
         if value.kind.name not in known or of.kind.name == "bytes":
-            raise NoColumnError(
-                f"{value.kind} in a subscript", accepted="lists, texts, dict[str, X]"
-            )
+            why = f"{value.kind} in a subscript"
+            raise NoColumnError(why, accepted="lists, texts, dict[str, X]")
     return _found(of, key).guarded(of.ok, key.ok, values.present(of), values.present(key))
 
 
@@ -298,7 +295,7 @@ def _found(of: Value, key: Value) -> Value:
     if key.kind.name not in ("int", "bool"):
         return failing()
     index = values.as_int(key)
-    if not values.LOW <= index.kind.low <= index.kind.high <= values.HIGH:
+    if not index.kind.is_long:
         raise NoColumnError("an index beyond 64 bits", accepted="an int of 64 bits")
     if of.kind.name == "str":
         return text_at(of, index)
@@ -322,9 +319,8 @@ def element_of(over: Value) -> Value:
     """What the variable of a quantifier stands for."""
     if not over.kind.is_array or over.kind.element is None:
         why = f"the elements of {over.kind} are not those of an array"
-        raise NoColumnError(
-            why, accepted="any and all over a list, tuple, set or frozenset attribute"
-        )
+        accepted = "any and all over a list, tuple, set or frozenset attribute"
+        raise NoColumnError(why, accepted=accepted)
     return Value(over.kind.element, sql.variable())
 
 

@@ -104,9 +104,8 @@ def _struct(cls: type, around: Around) -> types.StructType:
     fields = [_field(cls, name, (*around, cls)) for name in declared_defaults(cls)]
     if not fields:
         why = f"{cls.__name__} declares no attributes"
-        raise NoColumnError(
-            why, accepted="a dataclass, attrs class, Struct or model with attributes"
-        )
+        accepted = "a dataclass, attrs class, Struct or model with attributes"
+        raise NoColumnError(why, accepted=accepted)
     return types.StructType(fields)
 
 

@@ -51,6 +51,11 @@ class ColumnKind:
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
 
     @property
+    def is_long(self) -> bool:
+        """Whether 64 bits hold every int of it."""
+        return LOW <= self.low <= self.high <= HIGH
+
+    @property
     def is_sequence(self) -> bool:
         """Whether it is an array that keeps Python's order."""
         return self.name in ("list", "tuple")
@@ -275,9 +280,8 @@ def _int(value: int) -> Value:
 
 def _str(value: str) -> Value:
     if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise NoColumnError(
-            "half a surrogate pair is no text for Spark", accepted="whole characters"
-        )
+        why = "half a surrogate pair is no text for Spark"
+        raise NoColumnError(why, accepted="whole characters")
     return Value(ColumnKind("str"), literal(value, "string"))
 
 
@@ -301,9 +305,8 @@ def _datetime(value: datetime.datetime) -> Value:
     try:
         at = value.replace(tzinfo=None, fold=0) - (offset or datetime.timedelta())
     except OverflowError:
-        raise NoColumnError(
-            "its time in UTC is no year of Python's", accepted="years 1 to 9999"
-        ) from None
+        why = "its time in UTC is no year of Python's"
+        raise NoColumnError(why, accepted="years 1 to 9999") from None
     return Value(ColumnKind("datetime"), sql.moment(at, offset))
 
 
@@ -435,7 +438,7 @@ def column(value: Value, kind: ColumnKind) -> Term:
 def whole(value: Value, low: int, high: int) -> Term:
     """An int or bool in a type that holds everything within these bounds."""
     narrow = LOW <= low <= high <= HIGH
-    own = "bigint" if LOW <= value.kind.low <= value.kind.high <= HIGH else WIDE
+    own = "bigint" if value.kind.is_long else WIDE
     if value.kind.name == "int" and own == ("bigint" if narrow else WIDE):
         return value.term
     return sql.cast(value.term, "bigint" if narrow else WIDE)
