@@ -369,9 +369,8 @@ def failures(
     tree: nodes.Node, types: tuple[type, ...], *, every: bool, classes: Classes
 ) -> list[CertainFailure]:
     """What a walk over the tree finds."""
-    walker = Walker(
-        _event(types, every=every), classes, needed=frozenset(map(id, _needed(tree, wanted=True)))
-    )
+    needed = frozenset(map(id, _needed(tree, wanted=True)))
+    walker = Walker(_event(types, every=every), classes, needed=needed)
     walker.condition(tree)
     return walker.failures
 

@@ -52,8 +52,15 @@ def _lifted(function: Any) -> nodes.Node:
     if isinstance(expression, str):
         raise Unliftable(expression)
     parameter, known = _bound(plain, first, keywords)
+
+    def opaque(part: ast.expr, why: str) -> nodes.Node:
+        """A part as a function of its own, over the same names; they are read when it is called."""
+        made = _part(plain, parameter, known, part)
+        if made is None:
+            return nodes.Opaque(function, why, _key(function))
+        return nodes.Opaque(made, why, (_key(function), ast.dump(part)))
+
     names = functools.partial(_meaning, plain, known)
-    opaque = functools.partial(_opaque_part, plain, parameter, known, function)
     return ExpressionTranslator(parameter, names, opaque).translate(expression)
 
 
@@ -186,21 +193,6 @@ GETTERS: dict[type, Callable[..., nodes.Node]] = {
 
 
 # -- opaque parts ----------------------------------------------------------------------------------
-
-
-def _opaque_part(
-    function: FunctionType,
-    parameter: str,
-    known: dict[str, Any],
-    whole: Callable[..., object],
-    expression: ast.expr,
-    why: str,
-) -> nodes.Node:
-    """A part as a function of its own, over the same names; they are read when it is called."""
-    made = _part(function, parameter, known, expression)
-    if made is None:
-        return nodes.Opaque(whole, why, _key(whole))
-    return nodes.Opaque(made, why, (_key(whole), ast.dump(expression)))
 
 
 def _part(

@@ -75,9 +75,8 @@ class Domain:
         self.name, self.ordered, self.numeric = name, ordered, numeric
         self.exact = frozenset(exact)
         self.fast = exact if fast is None else fast  # of these classes, every value can be used
-        self.never = (
-            PLAIN - self.exact - frozenset(strange)
-        )  # no constant of the domain equals such a value
+        # No constant of the domain equals a value of one of these classes.
+        self.never = PLAIN - self.exact - frozenset(strange)
         self._usable = usable
 
     def coerce(self, value: Any) -> Any:

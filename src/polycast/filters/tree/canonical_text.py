@@ -139,11 +139,8 @@ def _written_time(value: Any) -> str:
     zone = value.tzinfo.key if isinstance(value.tzinfo, zoneinfo.ZoneInfo) else None
     plain = value.replace(tzinfo=None) if zone else value
     named = f", {zone!r}" if zone else ""
-    return (
-        f"{plain.isoformat()!r}, {value.fold}{named}"
-        if zone or value.fold
-        else repr(plain.isoformat())
-    )
+    text = repr(plain.isoformat())
+    return f"{text}, {value.fold}{named}" if zone or value.fold else text
 
 
 def _zone(name: str) -> zoneinfo.ZoneInfo:

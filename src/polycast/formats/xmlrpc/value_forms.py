@@ -359,9 +359,8 @@ def to_xmlrpc(event: object) -> dict[str, Any]:
             found[_checked(name, "event")] = _value(part, name, 0, whole=True)
     hidden = _hidden(filterable(event), path, 0)
     if hidden is not None and OPAQUE in found:
-        raise NotSerialisableError(
-            event, path="event", why=f"it has a member {OPAQUE!r} of its own"
-        )
+        why = f"it has a member {OPAQUE!r} of its own"
+        raise NotSerialisableError(event, path="event", why=why)
     return found if hidden is None else {**found, OPAQUE: hidden}
 
 

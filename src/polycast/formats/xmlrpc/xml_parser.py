@@ -100,9 +100,8 @@ class _XmlRpcReader:
         make = _MAKERS.get(name)
         if make is None:
             accepted = ", ".join(sorted(_MAKERS))
-            raise NotDecodableError(
-                WHAT, why=f"<{name:.60}> is no element of XML-RPC, only {accepted}"
-            )
+            why = f"<{name:.60}> is no element of XML-RPC, only {accepted}"
+            raise NotDecodableError(WHAT, why=why)
         value = make(element)
         if self._open:
             self._open[-1].parts.append((name, value))

@@ -179,9 +179,8 @@ class _EtclParser:
         for operand in (left, right):
             self._wants(operand, operator.sign, "numbers", fits=operand.kind in NUMBERS | UNKNOWN)
             if operator.sign == "%":
-                self._wants(
-                    operand, "%", "whole numbers", fits=operand.kind is not ExpressionKind.FLOAT
-                )
+                whole = operand.kind is not ExpressionKind.FLOAT
+                self._wants(operand, "%", "whole numbers", fits=whole)
         return computed(left.kind, right.kind)
 
     def _wants(self, given: Typed, sign: str, wanted: str, *, fits: bool) -> None:
@@ -306,9 +305,8 @@ def _text_literal(text: str, begin: int) -> Typed:
     constant = nodes.Constant(text)
     if len(text) != 1:
         return Typed(constant, ExpressionKind.TEXT, begin)
-    return Typed(
-        nodes.Applied("etcl", "character", (constant,)), ExpressionKind.CHARACTER, begin, 2
-    )
+    character = nodes.Applied("etcl", "character", (constant,))
+    return Typed(character, ExpressionKind.CHARACTER, begin, 2)
 
 
 # -- static types ----------------------------------------------------------------------------------

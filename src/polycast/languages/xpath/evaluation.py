@@ -150,9 +150,7 @@ _AXES: Mapping[str, Callable[[VirtualNode], Nodes]] = {
 
 def _joined(node: syntax.Connective, context: EvaluationContext) -> Value:
     if node.operator == "|":
-        return _distinct(
-            [node_in_set for part in node.parts for node_in_set in _set(part, context)]
-        )
+        return _distinct([found for part in node.parts for found in _set(part, context)])
     ends = node.operator == "or"
     for part in node.parts:
         if truth_of(_value(part, context)) is ends:

@@ -337,9 +337,8 @@ class _XPathParser:
         function = FUNCTIONS.get(name.text)
         if function is None:
             known = ", ".join(sorted(FUNCTIONS))
-            mistake(
-                self._tokens.text, name.position, f"there is no function {name.text[:40]}", known
-            )
+            problem = f"there is no function {name.text[:40]}"
+            mistake(self._tokens.text, name.position, problem, known)
         self._tokens.expect("(")
         places, arguments = [self._tokens.next.position], list[syntax.Expression]()
         if not self._tokens.is_next(")"):

@@ -127,6 +127,5 @@ def _way(path: tuple[str | int, ...]) -> str:
 def _refuse(node: nodes.Node) -> str:
     from polycast.filters.tree.canonical_text import render
 
-    raise FilterError(
-        f"`{render(node)[:200]}` has no XPath form: only what `pc.parse_filter` makes of XPath has"
-    )
+    why = "only what `pc.parse_filter` makes of XPath has"
+    raise FilterError(f"`{render(node)[:200]}` has no XPath form: {why}")
