@@ -6,13 +6,13 @@ import traceback
 from bisect import bisect_right
 from functools import partial
 from operator import is_, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from polycast.errors.failures import FAILURES
 from polycast.events.isolation import copied, copier
-from polycast.stores import Undecodable
+from polycast.stores import Entry, Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from polycast.contexts import Federation, FederationMember
     from polycast.matching import Interest
     from polycast.routing.plan import Target
-    from polycast.stores import Entry
 
     # From which position on; None: the context is not there.
     Versions = tuple[tuple[int, FederationMember | None], ...]
@@ -212,18 +211,6 @@ Recipient = tuple["Target", object, Any]
 """Who wants an event, what its filter said, and the event as it is in its context."""
 
 
-class EventForm(Protocol):
-    """An event as it is in a context: a `LiveForm`, or an `Entry` of a log."""
-
-    @property
-    def event(self) -> Any:
-        """The object."""
-
-    @property
-    def own(self) -> Callable[[], Any] | None:
-        """What makes a copy for each recipient; None: they share it."""
-
-
 class LiveForm(NamedTuple):
     """An event that is being published, as it is in a context."""
 
@@ -231,6 +218,10 @@ class LiveForm(NamedTuple):
     context: str | None
     again: Callable[[], Any] | None = None  # translates it again, if the result may differ
     own: Callable[[], Any] | None = None
+
+
+EventForm = LiveForm | Entry
+"""An event as it is in a context, live or of a log."""
 
 
 class LiveForms:

@@ -7,7 +7,7 @@ import types
 import typing
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOptionError
 from polycast.errors.failures import FAILURES
@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 
     from polycast.filters.normal_form.ordered_domains import Domain
     from polycast.matching.index.layout import Layout
-
-
-class EventBatch(Protocol):
-    """Some events of one class."""
-
-    def __len__(self) -> int: ...
-
-    def event(self, number: int, /) -> Any:
-        """One of them as an object."""
-
-    def columns(self, layout: Layout) -> tuple[list[Ordered], set[int]]:
-        """The values of each lane in order, and the events that have to be asked one by one."""
 
 
 class Objects:
@@ -180,6 +168,10 @@ class ArrowRows:
         if isinstance(term, nodes.Applied):
             term = insight_of(term).folded(term, self._class)
         return term.name if is_attribute(term) and term.name in self._arrays else None
+
+
+EventBatch = Objects | ArrowRows
+"""Some events of one class."""
 
 
 def _fits(kind: Any) -> bool:
