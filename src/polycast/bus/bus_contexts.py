@@ -89,15 +89,15 @@ class BusContexts:
 
     def _first(self, context: Context, *, replace: bool) -> Federation:
         """A federation of a context, and the root; if it cannot be used, nothing has changed."""
-        free = [each for each in context.lineage() if not each.is_frozen]
+        free = [above for above in context.lineage() if not above.is_frozen]
         try:
             federation = Federation(context.root)
             if context.parents:
                 federation.add(context, replace=replace)
             self.use(federation)
         except BaseException:
-            for each in free:
-                each.thaw()
+            for above in free:
+                above.thaw()
             raise
         return federation
 
@@ -150,16 +150,16 @@ class StoredContexts(BusContexts):
     def _changed(self) -> None:
         federation = self.federation
         assert federation is not None
-        contexts = [federation.root, *(each.context for each in federation.members.values())]
-        for cls in dict.fromkeys(cls for each in contexts for cls in _types_of(each)):
+        contexts = [federation.root, *(member.context for member in federation.members.values())]
+        for cls in dict.fromkeys(cls for context in contexts for cls in _types_of(context)):
             # A record of a version that a context has is of that class, and of no other version.
             self._registry.bind(cls)
-        bodies = {each.name: state_of(each) for each in contexts}
+        bodies = {context.name: state_of(context) for context in contexts}
         gone = self._kept - bodies.keys()
         replaced: list[tuple[str, list[str]]] = []
 
         def keep(tx: Transaction) -> list[ContextVersion]:
-            known = {each.name: each.body for each in tx.contexts() if each.until is None}
+            known = {kept.name: kept.body for kept in tx.contexts() if kept.until is None}
             replaced.clear()
             for context in contexts:
                 name, body = context.name, bodies[context.name]
@@ -172,8 +172,8 @@ class StoredContexts(BusContexts):
                     if name not in federation.overriding:
                         raise ContextConflictError(name, lines)
                     replaced.append((name, lines))
-                for each in _described(context):
-                    tx.describe(each)
+                for description in _described(context):
+                    tx.describe(description)
                 tx.put_context(name, body)
             for name in gone:
                 tx.end_context(name)
@@ -208,7 +208,7 @@ class StoredContexts(BusContexts):
         """See which contexts others have declared otherwise."""
         federation = self.federation
         assert federation is not None
-        live = {each.name: each for each in versions if each.until is None}
+        live = {version.name: version for version in versions if version.until is None}
         mine = {*self._said} - self._changing - {federation.root.name}
         self._others = {
             name: _otherwise(live.get(name), body)
@@ -231,13 +231,16 @@ class StoredContexts(BusContexts):
 
     def translation_failed(self, entry: Entry, context: str, error: BaseException) -> None:
         """The same; several buses may find out, and one letter is enough."""
-        stored, found = Stored(entry.position, record_of(entry)), TranslationFailed(context, error)
-        burying = self._store.write(lambda tx: self._bury(tx, stored, found))
+        stored, failure = (
+            Stored(entry.position, record_of(entry)),
+            TranslationFailed(context, error),
+        )
+        burying = self._store.write(lambda tx: self._bury(tx, stored, failure))
         self._pending.add(burying)
         burying.add_done_callback(self._pending.discard)
 
-    def _bury(self, tx: Transaction, stored: Stored, astray: TranslationFailed) -> None:
-        name, reason = letter_name(astray.context), reason_of(astray.error)
+    def _bury(self, tx: Transaction, stored: Stored, failure: TranslationFailed) -> None:
+        name, reason = letter_name(failure.context), reason_of(failure.error)
         if not tx.count_letters(subscription=name, at=stored.position):
             now = self._clock.time()
             tx.bury([Letter(0, name, stored.position, stored.record, reason, 1, now)])
@@ -260,4 +263,4 @@ def _types_of(context: Context) -> list[type]:
 
 def _described(context: Context) -> list[Description]:
     """What others have to know of the types of a context."""
-    return [each for cls in _types_of(context) for each in describe_all(cls)]
+    return [part for cls in _types_of(context) for part in describe_all(cls)]

@@ -70,9 +70,9 @@ class Publishing:
 
     def within(self, context: str | None) -> Self:
         """The same for events of a context."""
-        found = copy.copy(self)
-        found.context = context
-        return found
+        view = copy.copy(self)
+        view.context = context
+        return view
 
     def route(self, cls: type, topic: str | None = None) -> Callable[[Any], Receipt]:
         """What publishes events of a class that come without options, or on a topic alone."""

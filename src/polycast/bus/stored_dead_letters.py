@@ -98,20 +98,26 @@ class StoredLetters(DeadLetters):
         event that could not leave its context goes if it now can: all in others can have it then.
         """
         chosen = list(letters or self)
-        roots = {each.number: root for each in chosen if (root := self._root_of(each)) is not None}
-        chosen = [each for each in chosen if each.number in roots or not _is_stuck(each)]
+        roots = {
+            letter.number: root for letter in chosen if (root := self._root_of(letter)) is not None
+        }
+        chosen = [letter for letter in chosen if letter.number in roots or not _is_stuck(letter)]
         rows = [(e.number, e.subscription, e.position, e.identity.publisher) for e in chosen]
         flown = self._store.write(lambda tx: fly_again(tx, rows, roots)).result()
-        mine = [each for each in chosen if self._is_for_here(each)]
-        numbers = [each.number for each in mine if each.number not in flown]
+        mine = [letter for letter in chosen if self._is_for_here(letter)]
+        numbers = [letter.number for letter in mine if letter.number not in flown]
         # Taken out first, so that nobody else replays it; its subscription ends with this process.
         taken = self._store.write(lambda tx: tx.exhume(numbers)).result()
-        local = [self._letter(each) for each in taken]
+        local = [self._letter(kept) for kept in taken]
         # Of a context, for others in it, or in others.
-        local += [self._with(each, roots.get(each.number)) for each in mine if each.number in flown]
+        local += [
+            self._with(letter, roots.get(letter.number))
+            for letter in mine
+            if letter.number in flown
+        ]
         posted, stay = self._post(local)
-        went = {each.number for each in posted}
-        left = [letter_of(each) for each in stay if each.number not in flown]
+        went = {letter.number for letter in posted}
+        left = [letter_of(letter) for letter in stay if letter.number not in flown]
         if left:
             self._store.write(lambda tx: tx.bury(left)).result()
         return len(flown | went)
@@ -129,13 +135,13 @@ class StoredLetters(DeadLetters):
         self._wait_until_brought(letter.position)
         try:
             return self._publisher.root_now(Stored(letter.position, record_of(letter.entry)))
-        except TranslationFailed as found:
-            reason, now = reason_of(found.error), self._clock.time()
+        except TranslationFailed as failure:
+            reason, now = reason_of(failure.error), self._clock.time()
 
             def note(tx: Transaction) -> None:
-                for each in tx.exhume([letter.number]):
-                    tries = each.attempts + 1
-                    tx.bury([replace(each, reason=reason, attempts=tries, time=now)])
+                for kept in tx.exhume([letter.number]):
+                    tries = kept.attempts + 1
+                    tx.bury([replace(kept, reason=reason, attempts=tries, time=now)])
 
             self._store.write(note).result()
             return None
@@ -149,7 +155,7 @@ class StoredLetters(DeadLetters):
 
     def purge(self, *letters: DeadLetter) -> int:
         """Throw these, or all, away; how many went."""
-        numbers = [each.number for each in letters or self]
+        numbers = [letter.number for letter in letters or self]
         return len(self._store.write(lambda tx: tx.exhume(numbers)).result())
 
 
@@ -183,13 +189,13 @@ def fly_again(
     oldest, went = tx.oldest(), set()
     for number, subscription, position, publisher in letters:
         root = roots.get(number)
-        takers = _takers(tx, number, subscription, position, root)
-        for letter in tx.exhume([number]) if takers or root is not None else []:
+        recipients = _recipients(tx, number, subscription, position, root)
+        for letter in tx.exhume([number]) if recipients or root is not None else []:
             record = letter.record
             if root is not None:
                 record = replace(record, root=root)
                 tx.give_root(position, root)
-            for name, kept in takers.items():
+            for name, kept in recipients.items():
                 fate = "goes" if name == subscription else place_of(tx, kept).fate(position)
                 if fate == "comes" and kept.group:
                     fate = "goes"  # whoever finds it in the log cannot claim it a second time
@@ -208,7 +214,7 @@ def fly_again(
     return went
 
 
-def _takers(
+def _recipients(
     tx: Transaction, number: int, subscription: str, position: int, root: Root | None
 ) -> dict[str, StoredSubscription]:
     """Who is to have the event of a letter: its subscription, or all in its context.
@@ -219,14 +225,14 @@ def _takers(
     if kept is not None:
         return {subscription: kept}
     context = context_of_letter(subscription)
-    found = [] if context is None else tx.letters(after=number - 1, limit=1)
-    if context is None or not found:
+    letters = [] if context is None else tx.letters(after=number - 1, limit=1)
+    if context is None or not letters:
         return {}
-    if root is None and _has_no_way(found[0].record, context):
+    if root is None and _has_no_way(letters[0].record, context):
         return {}  # the log does not have what others would see
-    there = [each for each in tx.subscriptions() if each.start <= position]
+    there = [kept for kept in tx.subscriptions() if kept.start <= position]
     return {
-        each.name: each
-        for each in there
-        if (Definition.decoded(each.definition).context == context) is (root is None)
+        kept.name: kept
+        for kept in there
+        if (Definition.decoded(kept.definition).context == context) is (root is None)
     }

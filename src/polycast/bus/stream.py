@@ -12,8 +12,6 @@ from polycast.delivery import Callback, Delivery
 from polycast.errors import CutOffError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from polycast.subscriptions.subscription import Subscription
 
 T_co = TypeVar("T_co", covariant=True)
@@ -93,10 +91,5 @@ class Stream(Generic[T_co]):
     async def __aenter__(self) -> Stream[T_co]:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()

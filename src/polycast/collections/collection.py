@@ -103,7 +103,7 @@ class Buffer(Generic[E]):
         return [attempt.entry for attempt in waiting]
 
     def __contains__(self, event: object) -> bool:
-        return any(each == event for each in self)
+        return any(waiting == event for waiting in self)
 
 
 class PullOptions(TypedDict, Generic[E], total=False):

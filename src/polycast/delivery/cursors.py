@@ -158,7 +158,8 @@ class StoreCursor(Cursor):
                 self.fenced = True
         if isinstance(error, Fenced):
             self._fenced()
-        elif error is not None and (_is_refused(error) or not isinstance(error, StoreError)):
+        # What a broker refuses, no failure of the store tells.
+        elif isinstance(error, BrokerRefusedError) or not isinstance(error, StoreError | None):
             _log.error("saving the place of %s failed", self.name, exc_info=error)
         elif again and error is None:
             self.save_soon()
@@ -291,16 +292,13 @@ class DurableCursor(StoreCursor):
         with self.lock:
             self._high_water.need(position)
             if position < self._wary:
-                self._be_careful(attempt)
+                self._note(attempt, 0.0)
+                self._careful -= 1
+                if not self._careful:
+                    self._wary = 0
         with suppress(NotSettledError, StoreError):  # it is not begun, or who calls finds that out
             self.confirm("begin")
         return position < self._high_water.limit and not self.fenced
-
-    def _be_careful(self, attempt: Attempt) -> None:
-        self._note(attempt, 0.0)
-        self._careful -= 1
-        if not self._careful:
-            self._wary = 0
 
     def leave_begun(self, attempt: Attempt) -> None:
         """Whoever attaches next is told that it was begun."""
@@ -402,11 +400,6 @@ class DurableCursor(StoreCursor):
                 self._high_water.limit = limit
 
         tx.after(keep)
-
-
-def _is_refused(error: BaseException) -> bool:
-    """Whether a broker refuses it, which no failure of the store tells."""
-    return isinstance(error, BrokerRefusedError)
 
 
 def letter_of(letter: DeadLetter) -> Letter:

@@ -15,7 +15,6 @@ from polycast.errors import BadCallbackError, BadOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from polycast.delivery.consumer import Consumer
     from polycast.delivery.queue import Attempt
@@ -115,12 +114,7 @@ class Transaction:
         )
         return True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None:
             self._connection.commit()
         else:

@@ -223,11 +223,11 @@ class GroupClaims:
             self.candidates.clear()
             self.candidates.extend(left)
 
-    def has_takers(self, takers: object) -> bool:
+    def is_wanted(self, verdict: object) -> bool:
         """Whether somebody who wanted it is still here."""
-        if not isinstance(takers, tuple) or self.mailbox.interest.durable is not None:
+        if not isinstance(verdict, tuple) or self.mailbox.interest.durable is not None:
             return True
-        return any(taker in self._members.members for taker in takers)
+        return any(member in self._members.members for member in verdict)
 
     def _claimed(self, procedure: ClaimProcedure, claiming: Future[ClaimResult]) -> None:
         error = claiming.exception()
@@ -342,13 +342,11 @@ class GroupClaims:
 
     def claim_for(self, following: Attempt | None) -> None:
         """Claim more if nothing, or soon nothing, is left for a consumer that has returned."""
-        if following is None or self._runs_short():
-            self.claim_soon()
-
-    def _runs_short(self) -> bool:
-        """Whether what is claimed will be handled before more could be."""
         left = len(self._queue.backlog) * self._pace / max(1, len(self._members.members))
-        return left < self._claim_takes and bool(self.candidates) and not self._claiming
+        # What is claimed will be handled before more could be.
+        runs_short = left < self._claim_takes and bool(self.candidates) and not self._claiming
+        if following is None or runs_short:
+            self.claim_soon()
 
     def is_idle(self) -> bool:
         """Whether nothing is left to be claimed here."""
@@ -371,8 +369,8 @@ class ClaimProcedure(StoredProcedure[ClaimResult]):
         """What is wanted as of now, and what became of earlier claims."""
         group = self._group
         self.demand = demand = group.demand(to_give=self._to_give)
-        takers = [(entry, group.has_takers(verdict)) for entry, verdict in demand.candidates]
-        self._unwanted = {entry.position for entry, has_takers in takers if not has_takers}
+        candidates = [(entry, group.is_wanted(verdict)) for entry, verdict in demand.candidates]
+        self._unwanted = {entry.position for entry, is_wanted in candidates if not is_wanted}
         settled = group.cursor.unsaved()
         self._count = len(settled)
         return ClaimRequest(
@@ -385,8 +383,8 @@ class ClaimProcedure(StoredProcedure[ClaimResult]):
             group.cursor.has_tried(),
             [
                 Candidate(entry.position, entry.identity.publisher)
-                for entry, has_takers in takers
-                if has_takers
+                for entry, is_wanted in candidates
+                if is_wanted
             ],
             demand.beyond,
             group.floor,

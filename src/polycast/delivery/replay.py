@@ -55,17 +55,17 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it may leave some out, because only where it is attached its filter can be asked."""
 
 
-def told(found: SearchResult, *, to: str, count: int, is_sure: bool) -> Replayed:
-    """What is told of what was found."""
+def told(result: SearchResult, *, to: str, count: int, is_sure: bool) -> Replayed:
+    """What is told of the result of a search."""
     return Replayed(
         to=to,
         count=count,
-        events=found.events,
-        coming=found.coming,
-        under_way=found.under_way,
-        types=found.types,
-        first=found.first,
-        last=found.last,
+        events=result.events,
+        coming=result.coming,
+        under_way=result.under_way,
+        types=result.types,
+        first=result.first,
+        last=result.last,
         at_most=not is_sure,
     )
 
@@ -79,10 +79,10 @@ def check_limit(limit: int | None) -> int:
     return limit
 
 
-def check_count(found: SearchResult, *, to: str, limit: int | None) -> None:
+def check_count(result: SearchResult, *, to: str, limit: int | None) -> None:
     """Refuse more than may go at a time, unless the first of them are asked for."""
-    if limit is None and found.going > MOST:
-        why = f"{found.going:,} events would go to {to!r} once more"
+    if limit is None and result.going > MOST:
+        why = f"{result.going:,} events would go to {to!r} once more"
         raise BadOptionError("limit", limit, why=why, accepted=_ACCEPTED)
 
 

@@ -104,8 +104,12 @@ class ObjectEncoder:
             raise UnencodableError(value, refused.why) from None
         description = self._registry.bind(cls)
         if issubclass(cls, enum.Enum):
-            flag = anatomy.kind == "flag"
-            return _writing(description, self._lower_flag if flag else _lower_enum)
+            if anatomy.kind == "flag":
+                form = self.form
+                return _writing(
+                    description, lambda value, _: lower_scalar(int(value._value_), form)
+                )
+            return _writing(description, lambda value, _: str(value._name_))
         if anatomy.kind == "value":
             return _writing(description, self._extended(anatomy, value_base(cls)))
         natural = self.walk(anatomy, description)
@@ -135,9 +139,6 @@ class ObjectEncoder:
                 busy.discard(id(value))
 
         return lower
-
-    def _lower_flag(self, value: Any, _: set[int]) -> Any:
-        return lower_scalar(int(value._value_), self.form)
 
     def _extended(self, anatomy: Anatomy, base: type) -> Lower:
         dynamic = self.walk(anatomy, Description(""))
@@ -334,15 +335,9 @@ def _each_value(value: dict[Any, Any], lower_item: Lower, busy: set[int]) -> dic
 
 
 def _has_plain_keys(value: dict[Any, Any]) -> bool:
-    return CLASS not in value and all(type(key) is str and _is_text(key) for key in value)
-
-
-def _is_text(key: str) -> bool:
-    return fits_natively(key, "json")
-
-
-def _lower_enum(value: Any, _: set[int]) -> str:
-    return str(value._name_)
+    return CLASS not in value and all(
+        type(key) is str and fits_natively(key, "json") for key in value
+    )
 
 
 def _writing(

@@ -119,17 +119,9 @@ def lower_moment(value: datetime.datetime | datetime.time) -> str:
     return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 
 
-def _lower_duration(value: datetime.timedelta) -> list[int]:
-    return [value.days, value.seconds, value.microseconds]
-
-
 def _lift_duration(data: Any) -> datetime.timedelta:
     days, seconds, microseconds = data
     return datetime.timedelta(days, seconds, microseconds)
-
-
-def _lift_bytes(data: str) -> bytes:
-    return base64.b64decode(data, validate=True)
 
 
 _LOWER: dict[type, Callable[[Any], Any]] = {
@@ -139,7 +131,7 @@ _LOWER: dict[type, Callable[[Any], Any]] = {
     datetime.datetime: lower_moment,
     datetime.date: datetime.date.isoformat,
     datetime.time: lower_moment,
-    datetime.timedelta: _lower_duration,
+    datetime.timedelta: lambda value: [value.days, value.seconds, value.microseconds],
     decimal.Decimal: str,
     uuid.UUID: str,
     msgspec.UnsetType: lambda _: "unset",
@@ -147,7 +139,7 @@ _LOWER: dict[type, Callable[[Any], Any]] = {
 _LIFT: dict[type, Callable[[Any], Any]] = {
     int: lambda data: int(data, 16),
     float: float,
-    bytes: _lift_bytes,
+    bytes: lambda data: base64.b64decode(data, validate=True),
     datetime.datetime: datetime.datetime.fromisoformat,
     datetime.date: datetime.date.fromisoformat,
     datetime.time: datetime.time.fromisoformat,
