@@ -20,7 +20,7 @@ MOST_METHODS = 20
 LIMITS = {
     "gerund modules": 3,
     "repeated file names": 10,
-    "repeated class names": 7,
+    "repeated class names": 5,
     "large classes": 3,
     "methods of the largest class": 35,
     "`for each in`": 25,

@@ -46,7 +46,7 @@ Outcome = object  # None: handled; one of the above; or the exception
 _turns = itertools.count()
 
 
-class Registry(Protocol):
+class SubscriptionHandles(Protocol):
     """Who knows what subscribe() has returned."""
 
     def handle(self, consumer: Consumer) -> Any:
@@ -73,7 +73,7 @@ class Consumer:
     ) -> None:
         self.mailbox, self.callback = mailbox, callback
         self.interest, self.manual = interest, manual
-        self.registry: Registry | None = None  # has what subscribe() returned
+        self.registry: SubscriptionHandles | None = None  # has what subscribe() returned
         self.busy = False  # it has an attempt
         self.entry: Entry | None = None  # what it has taken from the fast path
         self.launched: Attempt | None = None  # the same, once an account of it is kept

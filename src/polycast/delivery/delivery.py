@@ -83,7 +83,7 @@ TABLE = "polycast_handled"
 COLUMNS = ("subscription", "publisher", "epoch", "sequence")
 
 
-class Transaction:
+class EffectTransaction:
     """`with delivery.transaction(conn) as fresh`: commits on success, rolls back on failure."""
 
     def __init__(self, connection: Any, subscription: str, identity: Identity) -> None:
@@ -214,9 +214,9 @@ class Delivery:
         """It can not be handled: to the dead letters with it."""
         self._consumer.mailbox.worker.settle("reject()", self.token, Reject(reason))
 
-    def transaction(self, connection: Any) -> Transaction:
+    def transaction(self, connection: Any) -> EffectTransaction:
         """Handle it at most once: its identity is kept in the same transaction as the effect."""
-        return Transaction(connection, self._consumer.mailbox.name, self.identity)
+        return EffectTransaction(connection, self._consumer.mailbox.name, self.identity)
 
     def __repr__(self) -> str:
         return f"<Delivery of position {self.position}, attempt {self.count}>"
