@@ -11,8 +11,7 @@ from polycast.delivery.cursors import Cursor, DurableCursor, StoreCursor, first_
 from polycast.delivery.dead_letters import DeadLetter, DeadLetters
 from polycast.delivery.delivery import Callback, Delivery, callback_for
 from polycast.delivery.distributed_group import GroupClaims, distributed_group
-from polycast.delivery.mailbox import Lease, Mailbox
-from polycast.delivery.services import Services
+from polycast.delivery.mailbox import Lease, Mailbox, Services
 from polycast.delivery.threads import LoopThread, Pool, Timer, Timers, Workers
 
 __all__ = [

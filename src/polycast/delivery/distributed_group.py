@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock, Settings
     from polycast.delivery.consumer import Consumer
+    from polycast.delivery.mailbox import Services
     from polycast.delivery.queue import Attempt, BoundedQueue, Candidacy
-    from polycast.delivery.services import Services
     from polycast.matching import Interest
     from polycast.stores import Entry, Standing, Store, Transaction
 

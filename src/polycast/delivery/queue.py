@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from polycast.config import Settings
     from polycast.delivery.consumer import Consumer
     from polycast.delivery.cursors import Cursor
-    from polycast.delivery.services import Services
+    from polycast.delivery.mailbox import Services
     from polycast.errors import SubscriptionEndedError
     from polycast.metrics import Counts
     from polycast.stores import Entry

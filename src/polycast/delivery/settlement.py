@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from polycast.delivery.consumer import Consumer
     from polycast.delivery.cursors import Cursor
     from polycast.delivery.groups import GroupMembers
+    from polycast.delivery.mailbox import Services
     from polycast.delivery.queue import BoundedQueue
-    from polycast.delivery.services import Services
     from polycast.delivery.worker import SoleConsumer
     from polycast.metrics import Counts
     from polycast.stores import Entry

@@ -176,9 +176,9 @@ class _Lifting:
         yield "put(v, '__pydantic_private__', None)"
 
     def _part(self, expression: TypeExpression, x: str, depth: int) -> Part:
-        found = self._natural(expression, x, depth)
-        if found is not None:
-            return found
+        natural = self._natural(expression, x, depth)
+        if natural is not None:
+            return natural
         return Any, f"{self._source.name('lift', self._reader.way_of(expression))}({x})"
 
     def _natural(self, expression: TypeExpression, x: str, depth: int) -> Part | None:
@@ -258,10 +258,10 @@ class _Lifting:
         return _DICT[str, kind], f"({held} if mark not in {x} else marked())"
 
     def _declared(self, expression: TypeExpression, x: str) -> Part | None:
-        found = self._reader.regular(expression) if len(self._classes) <= _DEEPEST else None
-        if found is None or found[0] in self._classes:
+        regular = self._reader.regular(expression) if len(self._classes) <= _DEEPEST else None
+        if regular is None or regular[0] in self._classes:
             return None
-        cls, anatomy, description = found
+        cls, anatomy, description = regular
         if issubclass(cls, enum.Enum):
             ref = self._source.name("enum", weakref.ref(cls))
             return (

@@ -229,10 +229,10 @@ class _Lowering:
         return f"{test})", f"{{{k}: {items} for {k}, {i} in {x}.items()}}"
 
     def _declared(self, expression: TypeExpression, x: str, depth: int) -> Test | None:
-        found = self._writer.regular(expression) if len(self._classes) <= _DEEPEST else None
-        if found is None or found[0] in self._classes:
+        regular = self._writer.regular(expression) if len(self._classes) <= _DEEPEST else None
+        if regular is None or regular[0] in self._classes:
             return None
-        cls, anatomy = found
+        cls, anatomy = regular
         test = f"type({x}) is {self._source.name('ref', weakref.ref(cls))}()"
         if issubclass(cls, enum.Enum):
             return test, f"{x}._value_" if issubclass(cls, enum.Flag) else f"{x}._name_"

@@ -93,8 +93,8 @@ class Anatomy(msgspec.Struct, frozen=True):
         else:
             state = _declared(value, self.names)
         for name in self.slots.difference(state):
-            if (found := getattr(value, name, _MISSING)) is not _MISSING:
-                state[name] = found
+            if (part := getattr(value, name, _MISSING)) is not _MISSING:
+                state[name] = part
         if self.made:
             state = {name: part for name, part in state.items() if part is not msgspec.UNSET}
         if self.has_dictionary:
@@ -248,11 +248,11 @@ def _filled(value: Any, anatomy: Anatomy, state: dict[str, Any]) -> Any:
     if not anatomy.slots:
         value.__dict__.update(state)
         return value
-    for name, found in state.items():
+    for name, part in state.items():
         if name in anatomy.slots:
-            _slot(type(value), name).__set__(value, found)
+            _slot(type(value), name).__set__(value, part)
         else:
-            value.__dict__[name] = found
+            value.__dict__[name] = part
     return value
 
 
@@ -261,8 +261,8 @@ def _rebuild_struct(cls: Any, state: dict[str, Any]) -> Any:
     fields = {name: state.pop(name, msgspec.UNSET) for name in names}
     value = cls(**fields)
     if hasattr(cls, "__post_init__"):
-        for name, found in fields.items():
-            msgspec.structs.force_setattr(value, name, found)
+        for name, part in fields.items():
+            msgspec.structs.force_setattr(value, name, part)
     if state:
         value.__dict__.update(state)
     return value
