@@ -85,21 +85,16 @@ class PendingRequests:
         """All encoded requests, to send them over another connection. The lock is held."""
         return [self._requests[number][0] for number in sorted(self._requests)]
 
-    def settle(self, number: int, result: Any) -> None:
-        """Resolve a request."""
+    def settle(self, number: int, answer: Any) -> None:
+        """Resolve a request, or fail it with an error."""
         with self._lock:
             _, future = self._requests.pop(number, (b"", None))
         if future is not None:
             with suppress(InvalidStateError):
-                future.set_result(result)
-
-    def fail(self, number: int, error: Exception) -> None:
-        """Fail a request."""
-        with self._lock:
-            _, future = self._requests.pop(number, (b"", None))
-        if future is not None:
-            with suppress(InvalidStateError):
-                future.set_exception(error)
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
 
     def fail_all(self, error: Callable[[], Exception]) -> None:
         """Fail all requests, each with an error of its own."""
@@ -327,7 +322,7 @@ class BrokerConnection:
             case Refused(number=0):
                 raise error_of(message)
             case Refused():
-                self.pending.fail(message.number, error_of(message))
+                self.pending.settle(message.number, error_of(message))
             case Welcome():
                 raise BadFrameError("`welcome`", why="it was said before")
 

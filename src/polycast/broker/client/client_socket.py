@@ -124,7 +124,6 @@ class ClientSocket:
         self._source: Callable[[], Iterable[bytes]] = tuple
         self._bell: SimpleQueue[None] = SimpleQueue()  # a signal handler may put while put runs
         self._over = False
-        self._closes_at: float | None = None
         self.heard = 0  # how often anything was received
         self._writer = threading.Thread(target=self._write, name="polycast-send", daemon=True)
 

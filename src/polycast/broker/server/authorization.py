@@ -169,23 +169,11 @@ class BusListing:
         self.buses(view)[bus.id] = bus.publisher
         self._publishers.add(bus.publisher)
 
-    def removed(self, view: View, bus: int) -> None:
-        """Remove a bus."""
-        self.buses(view).pop(bus, None)
-
     def adverts(self, view: View) -> dict[int, int]:
         """The buses of adverts, by advert."""
         if self._adverts is None:
             self._adverts = {advert.number: advert.bus for advert in view.adverts()}
         return self._adverts
-
-    def advertised(self, view: View, number: int, bus: int) -> None:
-        """Add an advert."""
-        self.adverts(view)[number] = bus
-
-    def withdrawn(self, view: View, number: int) -> None:
-        """Remove an advert."""
-        self.adverts(view).pop(number, None)
 
 
 RULES: dict[str, Rule] = {

@@ -248,7 +248,7 @@ def of_bus(request: AuthorizedRequest) -> Any:
     bus = request.given["bus"]
     check_bus(request, bus)
     if request.method == "remove_bus":
-        request.authorization.bus_listing.removed(request.view, bus)
+        request.authorization.bus_listing.buses(request.view).pop(bus, None)
     return request.perform()
 
 
@@ -261,7 +261,7 @@ def advertise(request: AuthorizedRequest) -> int:
     count = partial(_count_my_adverts, request)
     authorization.usage.add(view, request.principal, "adverts", count)
     number = int(request.perform())
-    authorization.bus_listing.advertised(view, number, advert.bus)
+    authorization.bus_listing.adverts(view)[number] = advert.bus
     return number
 
 
@@ -272,11 +272,11 @@ def _count_my_adverts(request: AuthorizedRequest) -> int:
 
 def withdraw(request: AuthorizedRequest) -> None:
     """Withdraw an advert of one of its own buses."""
-    listing, number = request.authorization.bus_listing, request.given["number"]
-    bus = listing.adverts(request.view).get(number)
+    adverts = request.authorization.bus_listing.adverts(request.view)
+    bus = adverts.get(request.given["number"])
     if bus is not None:
         check_bus(request, bus)
-    listing.withdrawn(request.view, number)
+        del adverts[request.given["number"]]
     request.perform()
 
 

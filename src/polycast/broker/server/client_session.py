@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 
 from polycast.broker.server.flow_control import GONE, Backpressure, EventStream, Outbox
@@ -66,27 +65,9 @@ class ClientSession:
         self.group = principal.owner if principal.owner is not None else address_group(place)
         self.party: Hashable = principal.owner if principal.owner is not None else self
         self.is_closing = False
-        self.outbox = Outbox(
-            send,
-            *(() if send_now is None else (send_now,)),
-            limit=broker.limits.window,
-            frame=broker.limits.frame,
-            patience=broker.patience,
-            of_all=broker.outbound_budget,
-            defer=broker.defer,
-        )
-        self.outbox.emptied, self.outbox.failed = self._some_was_sent, self.cut_off
-        self.outbox.changed = partial(broker.outbound_pool.has_now, self)
-        self.events = EventStream(self, window=broker.limits.window)
-        self.backpressure = Backpressure(
-            broker.inbound_budget,
-            broker.unrouted,
-            principal.owner,
-            limits=broker.limits,
-            inbound=broker.server_limits.inbound,
-            outbox=self.outbox,
-            tell=partial(broker.fanout.tell, self.events),
-        )
+        self.outbox = Outbox(self, send, send_now)
+        self.events = EventStream(self)
+        self.backpressure = Backpressure(self)
         self.requests = RequestHandler(self)
         self._ended: SessionEnd | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -198,9 +179,11 @@ class ClientSession:
     def post(self, message: FromBroker) -> None:
         """Send a message when those before it are sent."""
         self.outbox.put(encode(message))
-        self.backpressure.update()
+        if not self.outbox.has_room():
+            self.backpressure.update()
 
-    def _some_was_sent(self) -> None:
+    def some_was_sent(self) -> None:
+        """Go on with what waits for room in the outbox."""
         if not self.backpressure.may_read.is_set():
             self.backpressure.update()
         if self.outbox.was_full and self.events.has_room():

@@ -345,14 +345,14 @@ class Fanout:
         more = self._catch_up_some() or more
         more = self.plan.purge() or more
         for recipient in self._idle:
-            self._report_progress(recipient)
+            self._send(recipient)
         return more
 
     def _send_new(self) -> bool:
         batch = self._store.read(self.front, limit=BATCH, size=MUCH)
         if batch.upto == self.front:
             for recipient in self._live:
-                self._report_progress(recipient)
+                self._send(recipient)
             return False
         routed = self.plan.route(batch.entries)
         for recipient in list(self._live):
@@ -362,10 +362,7 @@ class Fanout:
                 self._behind[recipient] = None  # from where this batch begins
                 continue
             recipient.at = batch.upto
-            if encoded.count:
-                self._send(recipient, encoded)
-            else:
-                self._report_progress(recipient)
+            self._send(recipient, encoded)
         self.front = batch.upto
         self.routed += len(batch.entries)
         return self.front <= self.newest
@@ -396,8 +393,7 @@ class Fanout:
         """Send one client a batch from before the front; whether there is more."""
         if recipient.at < self.front:
             batch = self._store.read(recipient.at, limit=BATCH, until=self.front, size=MUCH)
-            routed = self.plan.route(batch.entries, owner=recipient.owner)
-            encoded = routed.encoded_for(recipient)
+            encoded = self.plan.route(batch.entries, owner=recipient.owner).encoded_for(recipient)
             recipient.at = max(batch.upto, recipient.at)
             self._send(recipient, encoded)
         if recipient.at < self.front:
@@ -405,19 +401,17 @@ class Fanout:
         del self._behind[recipient]
         self._live[recipient] = None
         recipient.at = self.front
-        self._report_progress(recipient)
+        self._send(recipient)
         return False
 
-    def _send(self, recipient: EventStream, encoded: EncodedRecords) -> None:
+    def _send(self, recipient: EventStream, encoded: EncodedRecords = NOTHING) -> None:
+        """Send events; without any, report progress."""
         self.sent += encoded.count
         recipient.send_events(self._events(recipient, encoded.records))
 
     def tell(self, recipient: EventStream) -> None:
         """Report progress to a client even if it has not changed."""
         recipient.tell(self._events(recipient))
-
-    def _report_progress(self, recipient: EventStream) -> None:
-        recipient.send_events(self._events(recipient))
 
     def _events(self, recipient: EventStream, records: bytes = b"") -> Events:
         at = recipient.at if recipient.stream else self.newest + 1

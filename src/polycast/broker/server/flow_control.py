@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from polycast.broker.server.client_session import ClientSession
-    from polycast.broker.wire.protocol import Events, Follow, Limits
+    from polycast.broker.wire.protocol import Events, Follow
     from polycast.events import Record
 
     class Holder(Protocol):
@@ -111,20 +111,14 @@ class EvictingPool:
 class Backpressure:
     """Counts the unanswered requests of one client and the bytes that are held for them."""
 
-    def __init__(
-        self,
-        budget: SharedBudget,
-        unrouted: SharedBudget,
-        owner: str | None,
-        *,
-        limits: Limits,
-        inbound: int,
-        outbox: Outbox,
-        tell: Callable[[], None],
-    ) -> None:
-        self._budget, self._owner = budget, owner
-        self._budgets = budget, unrouted
-        self._limits, self._inbound, self._outbox, self._tell = limits, inbound, outbox, tell
+    def __init__(self, session: ClientSession) -> None:
+        broker = session.broker
+        self._session, self._owner = session, session.owner
+        self._budget, self._budgets = (
+            broker.inbound_budget,
+            (broker.inbound_budget, broker.unrouted),
+        )
+        self._limits, self._inbound = broker.limits, broker.server_limits.inbound
         self._pending = 0  # unanswered requests
         self.held = 0  # their bytes
         self.keepalives = 0  # sent while the client was not read from
@@ -149,7 +143,7 @@ class Backpressure:
                 return
         if (
             self._pending < self._limits.pending
-            and self._outbox.has_room()
+            and self._session.outbox.has_room()
             and self.held < self._inbound
         ):
             self.may_read.set()
@@ -165,9 +159,10 @@ class Backpressure:
     def _send_keepalive(self) -> None:
         """Send something: pings of a client that is not read from go unanswered."""
         self._timer = None
-        if not self.may_read.is_set() and not self._is_closed and self._outbox.has_room():
+        is_read = self.may_read.is_set() or self._is_closed
+        if not is_read and self._session.outbox.has_room():
             self.keepalives += 1
-            self._tell()
+            self._session.broker.fanout.tell(self._session.events)
             self.update()
 
     def close(self) -> None:
@@ -184,12 +179,6 @@ SMALL = 10_000  # bytes that are not counted before the end of a turn of the eve
 LITTLE = 100_000  # bytes that may wait for one client while the shared budget is exhausted
 
 
-def _never(frame: bytes) -> bool:
-    """Write nothing at once."""
-    del frame
-    return False
-
-
 class Outbox:
     """Sends what a turn of the event loop has put in as one frame; meanwhile, the next gathers.
 
@@ -198,19 +187,13 @@ class Outbox:
 
     def __init__(
         self,
+        session: ClientSession,
         write: Callable[[bytes], Awaitable[None]],
-        write_now: Callable[[bytes], bool] = _never,
-        *,
-        limit: int,
-        frame: int,
-        patience: float,
-        of_all: SharedBudget,
-        defer: Callable[[Callable[[], None]], object],
+        write_now: Callable[[bytes], bool] | None,
     ) -> None:
-        self._defer = defer  # until the end of this turn of the event loop
+        self._session, self._broker = session, session.broker
         self._write, self._write_now = write, write_now
-        self._limit, self._frame, self._patience = limit, frame, patience
-        self._of_all = of_all
+        self._limit, self._frame = self._broker.limits.window, self._broker.limits.frame
         self.held = 0  # bytes
         self._counted = 0  # of them, in the shared budget
         self.was_full = False  # until its reader resets it
@@ -219,13 +202,10 @@ class Outbox:
         self._is_due = False  # whether it is written before the next turn of the loop
         self._is_writing = False  # whether the task waits for the network
         self._is_closing = False
-        self.changed: Callable[[int], None] = lambda held: None
-        self.emptied: Callable[[], None] = lambda: None  # some of it was sent
-        self.failed: Callable[[int, str], None] = lambda code, why: None
 
     def has_room(self) -> bool:
         """Whether more may wait; only a little while the shared budget is exhausted."""
-        most = self._limit if self._of_all.has_room() else min(self._limit, LITTLE)
+        most = self._limit if self._broker.outbound_budget.has_room() else min(self._limit, LITTLE)
         self.was_full = self.was_full or self.held >= most
         return self.held < most
 
@@ -241,7 +221,7 @@ class Outbox:
             self._bell.set()
         elif not self._is_due:
             self._is_due = True
-            self._defer(self._flush)
+            self._broker.defer(self._flush)  # until the end of this turn of the event loop
 
     def _flush(self) -> None:
         """Write what waits at once, or leave it to the task."""
@@ -250,7 +230,7 @@ class Outbox:
             return
         # Nothing else is held while the task does not write.
         frame, *more = frames(self._waiting, self._frame) if self.held <= LITTLE else (b"",)
-        if frame and not more and self._write_now(frame):
+        if frame and not more and self._write_now is not None and self._write_now(frame):
             self._waiting.clear()
             self._was_sent(self.held)
         else:
@@ -259,9 +239,9 @@ class Outbox:
 
     def end(self) -> None:
         """Send what waits and no more; it does not count against the shared budget any longer."""
-        self._of_all.change(-self._counted)
+        self._broker.outbound_budget.change(-self._counted)
         self._is_closing = True
-        self.changed(0)
+        self._broker.outbound_pool.has_now(self._session, 0)
         self._bell.set()
 
     async def send_all(self) -> None:
@@ -276,10 +256,10 @@ class Outbox:
                     await self._write(frame)
             except TimeoutError:
                 self._waiting.clear()
-                self.failed(1008, f"it took nothing for {self._patience:g} s")
+                self._session.cut_off(1008, f"it took nothing for {self._broker.patience:g} s")
                 return
             except Exception:  # the other side is gone
-                self.failed(GONE, "it is gone")
+                self._session.cut_off(GONE, "it is gone")
                 return
             self._is_writing = False
             self._was_sent(sum(map(len, waiting)))
@@ -290,14 +270,14 @@ class Outbox:
         self.held -= size
         if self._counted:
             self._count()
-        self.emptied()
+        self._session.some_was_sent()
 
     def _count(self) -> None:
         """Count what is held in the shared budget; little that is written at once never is."""
         change, self._counted = self.held - self._counted, self.held
         if not self._is_closing:
-            self._of_all.change(change)
-            self.changed(self.held)
+            self._broker.outbound_budget.change(change)
+            self._broker.outbound_pool.has_now(self._session, self.held)
 
 
 LATER = 0.05  # seconds after which progress without events is reported
@@ -307,8 +287,8 @@ MUCH_LATER = 0.25  # the same for a client that does not follow the log
 class EventStream:
     """One client as a recipient of the fan-out."""
 
-    def __init__(self, session: ClientSession, *, window: int) -> None:
-        self._session, self._window = session, window
+    def __init__(self, session: ClientSession) -> None:
+        self._session, self._window = session, session.broker.limits.window
         self.owner = session.owner  # whose filter budget its filters count against
         self.stream = 0  # its number; 0 until the client follows the log
         self.at = 0  # everything before this position has been sent

@@ -72,11 +72,7 @@ class TypeCatalog:
             self._take(descriptions)
 
     def _take(self, descriptions: Iterable[Description]) -> None:
-        new = [
-            description
-            for description in descriptions
-            if self._registry.described(description.hash) is None
-        ]
+        new = self._not_described(descriptions)
         for description in new:
             self._registry.add(description)
             self._uncounted.append(description.name)
@@ -98,17 +94,14 @@ class TypeCatalog:
 
     def unknown(self, descriptions: Iterable[Description]) -> list[Description]:
         """The descriptions that are not public yet."""
-        new = [
-            description
-            for description in descriptions
-            if self._registry.described(description.hash) is None
-        ]
+        new = self._not_described(descriptions)
         if new:
             with self._store.view() as view:
                 self.learn(view)
-        return [
-            description for description in new if self._registry.described(description.hash) is None
-        ]
+        return self._not_described(new)
+
+    def _not_described(self, descriptions: Iterable[Description]) -> list[Description]:
+        return [new for new in descriptions if self._registry.described(new.hash) is None]
 
     def pinned(self, name: str, version: int, digest: str) -> Description | None:
         """The description that a record pins; None if name, version and hash do not agree."""

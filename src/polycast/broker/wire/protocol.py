@@ -6,7 +6,7 @@ array that begins with its tag. `docs/wire.md` explains them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -201,6 +201,7 @@ FromClient = Hello | Call | Append | Describe | Work | Want | Follow | Credit
 FromBroker = Welcome | Answer | Refused | Done | Wanted | Events
 
 
+T = TypeVar("T")
 MOST = 10_000  # messages in a frame
 
 
@@ -213,10 +214,14 @@ def _listed(value: Any) -> Any:
 
 
 _few = msgspec.Meta(max_length=MOST)  # checked before any of them is decoded
-_raw = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], _few])
-_from_client = msgspec.msgpack.Decoder(FromClient)
+_raw: msgspec.msgpack.Decoder[list[msgspec.Raw]] = msgspec.msgpack.Decoder(
+    Annotated[list[msgspec.Raw], _few]
+)
+_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
 _description = msgspec.msgpack.Decoder(Description)
-_from_broker = msgspec.msgpack.Decoder(Annotated[list[FromBroker], _few])
+_from_broker: msgspec.msgpack.Decoder[list[FromBroker]] = msgspec.msgpack.Decoder(
+    Annotated[list[FromBroker], _few]
+)
 _records = msgspec.msgpack.Decoder(list[tuple[int, bytes]])
 _batch = msgspec.msgpack.Decoder(tuple[int, bytes])
 
@@ -249,14 +254,12 @@ def _frame(messages: list[bytes]) -> bytes:
 
 def messages_in(frame: bytes | str | None) -> list[msgspec.Raw]:
     """Split a frame of a client into messages, which are decoded one at a time."""
-    messages: list[msgspec.Raw] = _decoded(_raw, frame)
-    return messages
+    return _decoded(_raw, frame)
 
 
 def decode_message(raw: msgspec.Raw) -> FromClient:
     """Decode one message of a client."""
-    message: FromClient = _decoded(_from_client, raw)
-    return message
+    return _decoded(_from_client, raw)
 
 
 def decode_from_client(frame: bytes | str | None) -> list[FromClient]:
@@ -271,17 +274,15 @@ def encode_description(description: Description) -> msgspec.Raw:
 
 def decode_description(raw: msgspec.Raw) -> Description:
     """Decode a description in a message."""
-    description: Description = _decoded(_description, raw)
-    return description
+    return _decoded(_description, raw)
 
 
 def decode_from_broker(frame: bytes | str | None) -> list[FromBroker]:
     """Decode all messages in a frame of a broker."""
-    messages: list[FromBroker] = _decoded(_from_broker, frame)
-    return messages
+    return _decoded(_from_broker, frame)
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[Any], data: bytes | str | msgspec.Raw | None) -> Any:
+def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes | str | msgspec.Raw | None) -> T:
     if data is None or isinstance(data, str):
         raise BadFrameError("a text", why="binary WebSocket messages are accepted")
     try:
