@@ -141,12 +141,12 @@ def test_rights_to_publish_are_not_rights_to_receive() -> None:
     rights = Rights.of(publish=["shop.Order"])
     assert rights.may_publish(ORDER, None)
     assert not rights.may_receive(ORDER, None)
-    assert not rights.may_subscribe(ORDER, None)
+    assert not rights.may_subscribe
 
 
 def test_a_subscription_to_a_supertype_of_what_is_granted_is_allowed() -> None:
     rights = Rights.of(subscribe=["shop.rush.RushOrder"])
-    assert rights.may_subscribe(("shop.Document",), None)
+    assert rights.may_subscribe
     assert not rights.may_receive(ORDER, None)
     assert rights.may_receive(RUSH_ORDER, None)
 
@@ -162,7 +162,7 @@ def test_an_admin_may_do_everything(rights: Rights) -> None:
     assert rights.admin
     assert rights.may_publish(ORDER, None)
     assert rights.may_receive((), "/Chat")
-    assert rights.may_subscribe((), None)
+    assert rights.may_subscribe
 
 
 def test_a_right_to_everything_is_not_that_of_an_admin() -> None:
@@ -252,7 +252,7 @@ def test_what_may_be_received_may_be_subscribed_to(
     grants: list[str], event: tuple[tuple[str, ...], str | None]
 ) -> None:
     rights = Rights.of(subscribe=grants)
-    assert rights.may_subscribe(*event) >= rights.may_receive(*event)
+    assert rights.may_subscribe >= rights.may_receive(*event)
 
 
 # -- tokens ----------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_a_refusal_says_who_may_do_what_instead(write: Write) -> None:
     assert error.granted == ("shop.Note",)
     assert "the token 'till-7' is granted 'shop.Note' for this" in str(error)
     with pytest.raises(AccessDeniedError, match=r"subscribe to shop\.Order was refused"):
-        found.check_subscribe(ORDER, None)
+        found.check_subscribe(ORDER)
     with pytest.raises(
         AccessDeniedError, match=r"truncate the log was refused.*has no admin = true"
     ):
@@ -328,7 +328,7 @@ def test_a_refusal_of_nobody_says_that_a_token_is_missing() -> None:
 
 def test_anybody_is_let_do_everything_without_tokens() -> None:
     ANYBODY.check_publish(ORDER, None)
-    ANYBODY.check_subscribe(ORDER, "/Chat")
+    ANYBODY.check_subscribe(ORDER)
     ANYBODY.check_admin("truncate", "the log")
 
 

@@ -157,11 +157,11 @@ class Rights:
         """Whether an event may be received."""
         return self._received(tuple(names), topic)
 
-    def may_subscribe(self, names: Sequence[str], topic: str | None) -> bool:
+    @property
+    def may_subscribe(self) -> bool:
         """Whether a subscription could receive anything at all.
 
-        Names and topic do not matter: a subscription may be wider than its grants, since
-        `may_receive` decides on every single event.
+        It may be wider than its grants, since `may_receive` decides on every single event.
         """
         return self.admin or bool(self.subscribe)
 
@@ -260,10 +260,10 @@ class Principal:
         if not self.rights.may_publish(names, topic):
             raise self._denied("publish", _event(names, topic), self.rights.publish)
 
-    def check_subscribe(self, names: Sequence[str], topic: str | None) -> None:
+    def check_subscribe(self, names: Sequence[str]) -> None:
         """Raise `AccessDeniedError` for a subscription that could receive nothing."""
-        if not self.rights.may_subscribe(names, topic):
-            raise self._denied("subscribe to", _event(names, topic), self.rights.subscribe)
+        if not self.rights.may_subscribe:
+            raise self._denied("subscribe to", _event(names, None), self.rights.subscribe)
 
     def check_admin(self, action: str, what: str) -> None:
         """Raise `AccessDeniedError` unless it is an admin."""
@@ -276,11 +276,6 @@ class Principal:
         if not (rights.admin or rights.publish or rights.subscribe or rights.describe):
             needs = "publish, subscribe or describe grant"
             raise AccessDeniedError(action, "of the store", token=self.name, needs=needs)
-
-    @property
-    def may_subscribe(self) -> bool:
-        """Whether it may receive anything at all."""
-        return self.rights.may_subscribe((), None)
 
     def owns(self, owner: str | None) -> bool:
         """Whether it may use what belongs to an owner, or to no one; admins may use everything."""

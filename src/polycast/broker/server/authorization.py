@@ -137,7 +137,7 @@ class EventAuthorization:
             names = tuple(
                 name for kind in definition.types for name in self._names(kind.name, kind.hash)
             )
-            self._principal.check_subscribe(names, None)
+            self._principal.check_subscribe(names)
 
 
 class BusListing:

@@ -91,7 +91,7 @@ def granted(request: AuthorizedRequest) -> Any:
 
 def readers(request: AuthorizedRequest) -> Any:
     """Allow every token with a subscribe grant: rights are checked for each event of the result."""
-    request.principal.check_subscribe((), None)
+    request.principal.check_subscribe(())
     return request.perform()
 
 
@@ -109,7 +109,7 @@ def may_see(request: AuthorizedRequest, name: str) -> bool:
     owner = owner_of_subscription(request.view, name)
     if owner is not None:
         return request.principal.owns(owner)
-    return request.principal.may_subscribe and request.view.subscription(name) is not None
+    return request.principal.rights.may_subscribe and request.view.subscription(name) is not None
 
 
 def check_mine(request: AuthorizedRequest, name: str) -> None:
@@ -242,7 +242,7 @@ def count_letters(request: AuthorizedRequest) -> int:
 def _names(request: AuthorizedRequest, wanted: str | None) -> list[str]:
     """The names under which there may be dead letters for a client."""
     principal, view = request.principal, request.view
-    if not principal.may_subscribe:
+    if not principal.rights.may_subscribe:
         return []
     if wanted is None:
         contexts = {letter_name(context.name) for context in view.contexts()}
