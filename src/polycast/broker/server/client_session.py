@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from polycast.broker.server.flow_control import GONE, Backpressure, EventStream, Outbox
+from polycast.broker.server.flow_control import Backpressure, EventStream, Outbox
 from polycast.broker.server.limits import address_group
 from polycast.broker.server.ownership import ConnectionUsage
 from polycast.broker.server.request_handler import RequestHandler
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.broker import Broker
 
     Receive = Callable[[], Awaitable[bytes | str | None]]
-
-__all__ = ["GONE", "ClientSession", "SessionEnd"]
 
 LAST_WORDS = 1.0  # seconds to send why the session ends
 DONE = object()  # a message has been handled

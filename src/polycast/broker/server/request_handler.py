@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from polycast.broker.server.authorization import Authorization, EventAuthorization
+    from polycast.broker.server.authorization import Authorization
     from polycast.broker.server.client_session import ClientSession
     from polycast.broker.server.limits import ServerLimits
     from polycast.broker.wire.protocol import Limits, Step
@@ -90,15 +90,6 @@ def _size_of(message: Append) -> int:
     """About how many bytes events take in memory and in the log."""
     astray = sum(OVERHEAD + len(stray.reason) for stray in message.astray)
     return OVERHEAD + astray + sum(run.size(OVERHEAD) for run in message.runs)
-
-
-def check_definitions(
-    definitions: Sequence[bytes], authorization: EventAuthorization
-) -> Iterator[None]:
-    """Refuse definitions that are too large, malformed or not granted; yields after each."""
-    for definition in definitions:
-        authorization.check_definition(definition_of(definition))
-        yield
 
 
 LETTER, LEAST = 500, 2_000  # bytes that a dead letter and any question count for besides
@@ -316,7 +307,9 @@ class RequestHandler:
         if many and others + many > self._limits.subscriptions:
             text = f"more than {self._limits.subscriptions} subscriptions on one connection"
             raise LimitReachedError("subscriptions", text, {"limit": self._limits.subscriptions})
-        yield from check_definitions(message.definitions, session.authorization.events)
+        for definition in message.definitions:  # too large, malformed, or not granted
+            session.authorization.events.check_definition(definition_of(definition))
+            yield
         principal = session.authorization.principal
         session.usage.hold(principal, "subscriptions", others + many)
         private = self._private.descriptions

@@ -18,7 +18,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from polycast.broker.server.client_session import GONE, ClientSession
+from polycast.broker.server.client_session import ClientSession
+from polycast.broker.server.flow_control import GONE
 from polycast.broker.server.limits import LimitedListener
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.network_policy import Admission, HostPolicy, is_loopback
