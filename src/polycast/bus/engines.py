@@ -20,10 +20,8 @@ from polycast.log_reader.history import LogHistory
 from polycast.log_reader.log_reader import LogReader
 from polycast.routing import Dispatcher, MemoryPublisher, RecordRouter, StorePublisher
 from polycast.runtime import runtime_of
-from polycast.stores import Publisher, Recent, open_store
-from polycast.stores.urls import path_of
+from polycast.stores import Publisher, Recent, open_store, path_of
 from polycast.subscriptions.advertisements import Advertisements
-from polycast.subscriptions.attach import StoredLeases
 from polycast.subscriptions.dead_letter_replay import DeadLetterReplay
 from polycast.subscriptions.delivery_progress import MemoryProgress, Quiescence, StoreProgress
 from polycast.subscriptions.heartbeat import Heartbeat
@@ -167,7 +165,6 @@ def store_engine(
     """Put a bus over a store together."""
     registry = options.registry
     backend: StoreBackend  # some parts are made after those that call them
-    leases: StoredLeases
     contexts: StoredContexts
     watcher: Watcher
     progress: StoreProgress
@@ -183,7 +180,7 @@ def store_engine(
         workers.timers,
         heartbeat_timeout=options.heartbeat_timeout,
         revived=_later(lambda: backend.rejoin),
-        clock_stepped=_later(lambda: leases.follow_clock),
+        clock_stepped=_later(lambda: backend.leases.follow_clock),
     )
     dispatcher = Dispatcher(
         Publisher(options.publisher, heartbeat.bus.epoch, durable=True),
@@ -222,28 +219,18 @@ def store_engine(
         ended=_later(lambda: backend.forget),
         source=reader,
     )
-    leases = StoredLeases(store, clock, heartbeat.detector, mailboxes)
     backend = StoreBackend(
-        store, dispatcher, registry, reader, heartbeat, services, mailboxes, leases, kept_locks
+        store, dispatcher, registry, reader, heartbeat, services, mailboxes, kept_locks
     )
     contexts = StoredContexts(dispatcher, router, clock, letters, store, pending)
-    watcher = Watcher(
-        store,
-        dispatcher,
-        reader,
-        heartbeat,
-        services,
-        mailboxes,
-        backend,
-        look_at_contexts=contexts.look,
-    )
+    watcher = Watcher(backend, look_at_contexts=contexts.look)
     progress = StoreProgress(
-        store,
-        reader,
-        dispatcher,
-        router,
-        mailboxes,
-        pending,
+        store=store,
+        reader=reader,
+        dispatcher=dispatcher,
+        router=router,
+        mailboxes=mailboxes,
+        pending=pending,
         bus=lambda: heartbeat.bus.id,
         has_seen_all=watcher.has_seen_all,
         within=options.publish_timeout,

@@ -23,10 +23,10 @@ from polycast.errors.root import did_you_mean
 from polycast.filters import Filter
 from polycast.registered_names import imported
 from polycast.routing.route_table import class_named
+from polycast.stores import path_of
 from polycast.stores.doctor import open_readonly
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.readonly_store import ReadOnlyStore, translated
-from polycast.stores.urls import path_of
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from polycast.cli.operands import file_of, is_url
 from polycast.cli.terminal import StopRequest, UsageError
 from polycast.errors import BrokerError, NotAvailableError
 from polycast.plain_text import PlainFilter
-from polycast.stores.urls import path_of
+from polycast.stores import path_of
 
 if TYPE_CHECKING:
     import ssl

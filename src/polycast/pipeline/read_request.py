@@ -19,9 +19,9 @@ from polycast.routing.context_view import ContextView, draft_of
 from polycast.routing.evaluable import NameMeanings
 from polycast.routing.route_table import DescribedSelector, class_named
 from polycast.stores import EventType
+from polycast.stores import path_of as path_of_url
 from polycast.stores.log_bounds import end_of, start_of
 from polycast.stores.sqlite.readonly_store import ReadOnlyStore, open_readonly
-from polycast.stores.urls import path_of as path_of_url
 from polycast.typesystem import Registry, TypeExpression, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polycast.errors import BadOptionError, NotAvailableError
 from polycast.stores import contract, values
 from polycast.stores.contract import *
 from polycast.stores.entry import Entry, Publisher, Receipt, Recent, Undecodable
@@ -25,6 +26,7 @@ __all__ = [
     "Retention",
     "Undecodable",
     "open_store",
+    "path_of",
     "pins",
     "retain",
     "retention_of",
@@ -41,3 +43,25 @@ def open_store(
     from polycast.stores.sqlite import SqliteStore  # SQLite is loaded only where it is used
 
     return SqliteStore(path, clock=clock, create=create)
+
+
+_LATER = {"kafka": "a distributed bus"}
+NO_FILES = ("", "/", ":memory:")
+ACCEPTED = "'memory:', which is the default, or 'sqlite:///' and the path of a file"
+
+
+def path_of(url: object) -> str | None:
+    """Return the file that a URL names; None for a bus in memory."""
+    if isinstance(url, str):
+        scheme, _, rest = url.partition(":")
+        if scheme == "memory":
+            return None
+        if scheme == "sqlite" and rest.startswith("///") and rest[3:] not in NO_FILES:
+            return rest[3:]  # as everywhere: three slashes and a relative path, four and "/..."
+        if scheme in _LATER:
+            raise NotAvailableError(
+                f"{_LATER[scheme]} ({url})",
+                why="this version keeps events in memory or in a file",
+                instead="Open it with pc.Bus(), or with pc.Bus('sqlite:///events.db')",
+            )
+    raise BadOptionError("url", url, accepted=ACCEPTED)

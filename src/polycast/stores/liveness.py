@@ -107,15 +107,17 @@ _TERM = " alive_for="  # as it stands in stores
 
 def has_ended(process: int, place: str) -> bool:
     """Whether a process has certainly ended; one on another host may live."""
-    if place.partition(_TERM)[0] != here() or process == os.getpid():
-        return False
+    is_here = place.partition(_TERM)[0] == here() and process != os.getpid()
+    return is_here and not may_live(process)
+
+
+def may_live(process: int) -> bool:
+    """Whether a process of this host lives, as far as this user can see."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 def here() -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from polycast.errors import NotAStoreError, NotAvailableError
+from polycast.stores import path_of
 from polycast.stores.sqlite.readonly_store import open_readonly
-from polycast.stores.urls import path_of
 
 if TYPE_CHECKING:
     from polycast.stores import Store, Transaction

@@ -134,21 +134,8 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
 
 def _record(of: Draft | Run, identity: Identity, moment: float, payload: bytes) -> Record:
-    return Record(
-        of.name,
-        of.version,
-        of.hash,
-        identity,
-        moment,
-        of.codec,
-        payload,
-        of.topic,
-        of.priority,
-        of.expires,
-        of.headers,
-        of.context,
-        of.root,
-    )
+    head = (of.name, of.version, of.hash, identity, moment, of.codec, payload)
+    return Record(*head, of.topic, of.priority, of.expires, of.headers, of.context, of.root)
 
 
 def size_of_context(topic: str | None, context: str | None, headers: dict[str, str]) -> int:

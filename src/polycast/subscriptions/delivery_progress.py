@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polycast.delivery import StoreCursor
@@ -67,118 +68,111 @@ class MemoryProgress:
         return []
 
 
+@dataclass(eq=False, kw_only=True)
 class StoreProgress:
     """The same over a store, which is asked, and the reader of its log."""
 
-    def __init__(
-        self,
-        store: Store,
-        reader: LogReader,
-        dispatcher: Dispatcher,
-        router: RecordRouter,
-        mailboxes: MailboxTable,
-        pending: set[Future[None]],
-        *,
-        bus: Callable[[], int],
-        has_seen_all: Callable[[], bool],
-        within: float,
-    ) -> None:
-        self._store, self._reader, self._dispatcher = store, reader, dispatcher
-        self._router, self._bus = router, bus
-        self._mailboxes, self._pending = mailboxes, pending
-        self._has_seen_all, self._within = has_seen_all, within
+    store: Store
+    reader: LogReader
+    dispatcher: Dispatcher
+    router: RecordRouter
+    mailboxes: MailboxTable
+    pending: set[Future[None]]
+    bus: Callable[[], int]
+    has_seen_all: Callable[[], bool]
+    within: float
 
     @property
     def is_broken(self) -> bool:
         """Whether some of the log cannot be read, so that waiting for it is in vain."""
-        return self._reader.failure is not None
+        return self.reader.failure is not None
 
     def published(self) -> int:
         """Return the newest position, as far as it can be known."""
-        if self._store.is_up:
+        if self.store.is_up:
             with suppress(*STORE_FAILURES):
-                return self._store.newest()
-        return self._router.routed - 1
+                return self.store.newest()
+        return self.router.routed - 1
 
     def awaited(self) -> tuple[int, int]:
         """Return what flush() waits for: the newest position, and all that is routed so far."""
         routed = 0
         with suppress(*STORE_FAILURES):
-            if self._reader.routed.mailboxes:
-                with self._store.view() as view:
+            if self.reader.routed.mailboxes:
+                with self.store.view() as view:
                     routed = view.routed().high
         # A broker that cannot be asked is told: what others have published is not known.
-        return self._store.newest() if self._store.is_remote else self.published(), routed
+        return self.store.newest() if self.store.is_remote else self.published(), routed
 
     def is_caught_up(self, position: int, routed: int = 0) -> bool:
         """Whether the reader has brought all up to a position; unless nobody has subscribed."""
-        if not self._reader.is_running:
+        if not self.reader.is_running:
             return True
-        if not self._has_seen_all():
+        if not self.has_seen_all():
             return False
-        if self._reader.routed.mailboxes and self._reader.routed.front < routed:
+        if self.reader.routed.mailboxes and self.reader.routed.front < routed:
             return False
-        return self._router.routed > position
+        return self.router.routed > position
 
     def wait_until_saved(self) -> None:
         """Return when the store has all dead letters, and all that was said of durable names."""
-        await_all(self._pending, self._within)
-        for mailbox in self._mailboxes:
+        await_all(self.pending, self.within)
+        for mailbox in self.mailboxes:
             if isinstance(mailbox.cursor, StoreCursor) and mailbox.ended is None:
                 with suppress(NotSettledError):  # who was taken over has nothing to save
                     mailbox.cursor.confirm("flush()")
 
     def wait_until_brought(self, position: int) -> None:
         """Return when all up to a position has been brought to its subscriptions here."""
-        if not self.is_caught_up(position) and not self._dispatcher.inline_lock.is_mine():
-            self._router.wait_until_routed(position)
+        if not self.is_caught_up(position) and not self.dispatcher.inline_lock.is_mine():
+            self.router.wait_until_routed(position)
 
     def pushed_filter(self, consumer: Consumer) -> PushedFilter | None:
         """Return the part of a filter that the broker asks, if there is one, or the pipeline."""
         mailbox, route = consumer.mailbox, consumer.mailbox.route
         if route is not None:
-            with suppress(*STORE_FAILURES), self._store.view() as view:
+            with suppress(*STORE_FAILURES), self.store.view() as view:
                 return asked_by_descriptions(view, route.name, route.definition)
             return NOT_KNOWN
         interests = list(mailbox.interests())
         number = interests.index(consumer.interest) if consumer.interest in interests else 0
-        return self._reader.interests.pushed_filter(mailbox, number)
+        return self.reader.interests.pushed_filter(mailbox, number)
 
     def has_members_elsewhere(self, mailbox: Mailbox) -> bool:
         """Whether other buses have members of a group; perhaps, if the store cannot be asked."""
-        with suppress(*STORE_FAILURES), self._store.view() as view:
-            return any(member.bus != self._bus() for member in view.members(mailbox.name))
+        with suppress(*STORE_FAILURES), self.store.view() as view:
+            return any(member.bus != self.bus() for member in view.members(mailbox.name))
         return True
 
     def pipeline(self) -> PipelineHealth | None:
         """Return how far the pipeline has come, if it routes for anybody here."""
-        if not self._reader.routed.mailboxes or not self._store.is_up:
+        if not self.reader.routed.mailboxes or not self.store.is_up:
             return None
         try:
-            with self._store.view() as view:
+            with self.store.view() as view:
                 routed, newest = view.routed(), view.newest()
         except STORE_FAILURES:
             return None
-        since, now = self._reader.routed.waits_since, self._dispatcher.clock.monotonic()
+        since, now = self.reader.routed.waits_since, self.dispatcher.clock.monotonic()
         still = 0.0 if since is None else now - since
         return PipelineHealth(routed.high, newest + 1 - routed.high, routed.token > 0, still)
 
     def problems(self) -> list[str]:
         """Return what is wrong with the store, and what its broker does otherwise than usual."""
-        store = self._store
+        store = self.store
         if not store.is_up and store.failure is None:
             why = "" if store.trouble is None else f" ({store.trouble})"
             text = "that is tried again, and nothing is lost meanwhile"
             return [f"no broker is connected{why}; {text}"]
         notices = self._notices() if store.failure is None else []
-        failures = (store.failure, store.trouble, self._reader.failure)  # a notice ends what was
+        failures = (store.failure, store.trouble, self.reader.failure)  # a notice ends what was
         problems = [*(str(error) for error in failures if error is not None), *notices]
         pipeline = self.pipeline()
         if pipeline is not None and pipeline.is_idle:
             problems.append(str(pipeline))
         problems = list(dict.fromkeys(problems))
         if store.is_up:
-            problems += vain_filters(store, self._router, list(self._mailboxes))
+            problems += vain_filters(store, self.router, list(self.mailboxes))
         return problems
 
     def _notices(self) -> list[str]:
@@ -186,7 +180,7 @@ class StoreProgress:
         notices: list[str] = []
         with suppress(StoreClosedError):
             try:
-                notices += [*fullness(self._store), *self._store.notices()]
+                notices += [*fullness(self.store), *self.store.notices()]
             except STORE_FAILURES as error:
                 notices.append(str(error))
         return notices

@@ -166,9 +166,7 @@ def _stuck(mailboxes: list[Mailbox], services: Services) -> Iterator[StuckCallba
 
 
 def _problems(
-    subscriptions: SubscriptionRegistry,
-    mailboxes: list[Mailbox],
-    stuck: tuple[StuckCallback, ...],
+    subscriptions: SubscriptionRegistry, mailboxes: list[Mailbox], stuck: tuple[StuckCallback, ...]
 ) -> Iterator[str]:
     services, translation = subscriptions.services, subscriptions.dispatcher.plan.translation
     yield from subscriptions.progress.problems()

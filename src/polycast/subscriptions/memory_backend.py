@@ -72,8 +72,7 @@ class MemoryBackend:
             if mailbox.state.succeeds is None:
                 start = self._history.start_of(request.since)
             mailbox.state.hold_until(
-                start if start is not None and start > position else 0,
-                history=start is not None,
+                start if start is not None and start > position else 0, history=start is not None
             )
             first = position if start is None else start
             same = consumer.interest is mailbox.interest

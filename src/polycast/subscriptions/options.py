@@ -15,15 +15,7 @@ from polycast.matching import check_topic
 from polycast.routing.publish_codegen import PublishMetadata
 
 if TYPE_CHECKING:
-    from polycast.config import (
-        Clock,
-        DeliveryName,
-        Dispatch,
-        Level,
-        LevelName,
-        OrderName,
-        Overflow,
-    )
+    from polycast.config import Clock, DeliveryName, Dispatch, Level, LevelName, OrderName, Overflow
     from polycast.delivery import Callback
     from polycast.matching import Interest
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -23,7 +24,13 @@ from polycast.matching import definition_of
 from polycast.stores import Flight, Stored
 from polycast.stores.claims import OUTLIVING, outliving
 from polycast.stores.log_bounds import start_of
-from polycast.subscriptions.attach import GROUPS, AttachRequest, kept_name, rest_of_lease
+from polycast.subscriptions.attach import (
+    GROUPS,
+    AttachRequest,
+    StoredLeases,
+    kept_name,
+    rest_of_lease,
+)
 from polycast.subscriptions.subscription_registry import is_kept
 
 if TYPE_CHECKING:
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
     from polycast.matching import Interest
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, Store, StoredRoute, StoredSubscription, Transaction, View
-    from polycast.subscriptions.attach import Attachment, StoredLeases
+    from polycast.subscriptions.attach import Attachment
     from polycast.subscriptions.heartbeat import Heartbeat
     from polycast.subscriptions.options import SubscribeRequest
     from polycast.subscriptions.subscription_registry import MailboxTable
@@ -44,28 +51,26 @@ if TYPE_CHECKING:
 ENDINGS = (SubscriptionCancelledError, LeaseExpiredError, CutOffError)  # for good
 
 
+@dataclass(eq=False)
 class StoreBackend:
     """Attaches mailboxes to what the store keeps, and begins them where that says."""
 
-    def __init__(
-        self,
-        store: Store,
-        dispatcher: Dispatcher,
-        registry: Registry,
-        reader: LogReader,
-        heartbeat: Heartbeat,
-        services: Services,
-        mailboxes: MailboxTable,
-        leases: StoredLeases,
-        kept_locks: list[Any],
-    ) -> None:
-        self._store, self._dispatcher, self._reader = store, dispatcher, reader
-        self._registry = registry
-        self._heartbeat, self._services, self._mailboxes = heartbeat, services, mailboxes
-        self.keep_lease, self._kept_locks = leases.keep, kept_locks
-        self.last_change = -1  # the revision at which somebody here may have changed engines
-        self.groups: dict[GroupClaims, AttachRequest] = {}  # how the groups here were joined
-        self._described: set[str] = set()  # what the store has been told for the pipeline
+    store: Store
+    dispatcher: Dispatcher
+    registry: Registry
+    reader: LogReader
+    heartbeat: Heartbeat
+    services: Services
+    mailboxes: MailboxTable
+    kept_locks: list[Any]
+    last_change: int = -1  # the revision at which somebody here may have changed engines
+    groups: dict[GroupClaims, AttachRequest] = field(default_factory=dict)  # how each was joined
+    _described: set[str] = field(default_factory=set)  # what the store was told for the pipeline
+
+    def __post_init__(self) -> None:
+        detector, clock = self.heartbeat.detector, self.services.clock
+        self.leases = StoredLeases(self.store, clock, detector, self.mailboxes)
+        self.keep_lease = self.leases.keep
 
     # -- attaching ---------------------------------------------------------------------------------
 
@@ -77,24 +82,24 @@ class StoreBackend:
             raise BadOptionError("durable", interest.durable, accepted=accepted)
         if engine == "spark":
             definition_of(interest, engine=engine)  # refuses what cannot be routed elsewhere
-        if engine == "spark" or self._store.is_remote:
+        if engine == "spark" or self.store.is_remote:
             self._describe()
-        self._reader.start()
+        self.reader.start()
 
     def _describe(self) -> None:
         """Tell the store what others have to know of the types that are subscribed to."""
-        known = self._registry.descriptions()
+        known = self.registry.descriptions()
         new = [description for description in known if description.hash not in self._described]
         if new:
-            self._store.describe(new).result()
+            self.store.describe(new).result()
             self._described.update(description.hash for description in new)
 
     def find(self, request: SubscribeRequest, locked: ExitStack) -> Mailbox | None:
         """Lock the registry, and return the mailbox here to attach to, if it is still ours."""
-        locked.enter_context(self._mailboxes.lock)
+        locked.enter_context(self.mailboxes.lock)
         attach_request = self._request(request)
         known = self._known(request)
-        durable = self._mailboxes.durable(request.interest.durable)
+        durable = self.mailboxes.durable(request.interest.durable)
         if known is None and durable is not None:
             self._let_go(durable)
         return known if known is not None and self._attach_again(known, attach_request) else None
@@ -102,25 +107,25 @@ class StoreBackend:
     def _known(self, request: SubscribeRequest) -> Mailbox | None:
         interest = request.interest
         try:
-            return self._mailboxes.find(interest, replace=request.replace)
+            return self.mailboxes.find(interest, replace=request.replace)
         except DurableChangedError:
-            mailbox = self._mailboxes.durable(interest.durable)
-            if mailbox is None or not _is_taken_over(self._store, mailbox):
+            mailbox = self.mailboxes.durable(interest.durable)
+            if mailbox is None or not _is_taken_over(self.store, mailbox):
                 raise
             return None  # the store tells what it is by now
 
     def _request(self, request: SubscribeRequest) -> AttachRequest:
         return AttachRequest(
             request.interest,
-            self._heartbeat.bus.id,
-            self._services.clock,
-            self._heartbeat.detector,
-            start_of(self._store, request.since),
+            self.heartbeat.bus.id,
+            self.services.clock,
+            self.heartbeat.detector,
+            start_of(self.store, request.since),
             request.lease,
             request.replace,
             request.pinned,
             request.engine,
-            describes=not self._store.is_remote,
+            describes=not self.store.is_remote,
         )
 
     def _attach_again(self, mailbox: Mailbox, request: AttachRequest) -> bool:
@@ -128,7 +133,7 @@ class StoreBackend:
         cursor = mailbox.cursor
         if not isinstance(cursor, DurableCursor):
             if request.interest.durable is not None:
-                self.last_change = self._store.write(request.join_here).result()
+                self.last_change = self.store.write(request.join_here).result()
             return True
         again = dataclasses.replace(request, number=cursor.number)
 
@@ -143,7 +148,7 @@ class StoreBackend:
             """What is saved next has to have the new number, which is the revision of now, too."""
             cursor.number = self.last_change = token
 
-        ours = self._store.write(attach).result()
+        ours = self.store.write(attach).result()
         if not ours:
             mailbox.state.end(TakenOverError(mailbox.title))
         return ours
@@ -155,9 +160,9 @@ class StoreBackend:
             mailbox = self._mailbox(request, interest, None)
             mailbox.queue.behind = attach_request.start
             return mailbox
-        attachment = self._store.write(attach_request.attach).result()
+        attachment = self.store.write(attach_request.attach).result()
         if attachment.mark.doubt:
-            end = self._store.newest() + 1  # whoever had it before is fenced by now
+            end = self.store.newest() + 1  # whoever had it before is fenced by now
             attachment = dataclasses.replace(attachment, mark=attachment.mark.within(end))
         kept = attachment.kept
         mailbox = self._mailbox(request, interest.starting(kept.start), attachment)
@@ -167,8 +172,8 @@ class StoreBackend:
             self.groups[mailbox.claims] = attach_request
         elif isinstance(mailbox.cursor, DurableCursor):
             self.take_up(mailbox, mailbox.cursor, attachment.flights)
-        self._kept_locks += _locks(mailbox)
-        left = rest_of_lease(kept, self._services.clock)
+        self.kept_locks += _locks(mailbox)
+        left = rest_of_lease(kept, self.services.clock)
         if left is not None:
             mailbox.state.set_lease(max(left, 0.0))
         return mailbox
@@ -180,51 +185,49 @@ class StoreBackend:
         mailbox: Mailbox
         if attachment is None:
             # Dead letters of it must not look like another bus's.
-            name = f"{self._mailboxes.new_name(interest)}@{self._heartbeat.bus.id}"
-            mailbox = Mailbox(name, interest, request.settings, self._services)
+            name = f"{self.mailboxes.new_name(interest)}@{self.heartbeat.bus.id}"
+            mailbox = Mailbox(name, interest, request.settings, self.services)
         elif interest.group is None:
 
             def taken_over() -> None:  # in the thread that writes the store
                 why = TakenOverError(mailbox.title)
-                self._services.timers.after(0.0, lambda: mailbox.state.end(why))
+                self.services.timers.after(0.0, lambda: mailbox.state.end(why))
 
             cursor = DurableCursor(
-                self._mailboxes.new_name(interest),
-                self._store,
-                self._services.clock,
+                self.mailboxes.new_name(interest),
+                self.store,
+                self.services.clock,
                 taken_over,
                 number=attachment.kept.token,
                 cursor=attachment.kept.cursor,
-                position=lambda: self._reader.position_of(mailbox),
+                position=lambda: self.reader.position_of(mailbox),
                 doubt=attachment.mark.doubt,
                 unclean=attachment.unclean,
             )
-            mailbox = Mailbox(
-                cursor.name, interest, request.settings, self._services, cursor=cursor
-            )
+            mailbox = Mailbox(cursor.name, interest, request.settings, self.services, cursor=cursor)
         else:
             mailbox = distributed_group(
                 kept_name(interest),
                 interest,
                 request.settings,
-                self._services,
-                store=self._store,
-                bus=lambda: self._heartbeat.bus.id,
-                position=self._reader.position_of,
+                self.services,
+                store=self.store,
+                bus=lambda: self.heartbeat.bus.id,
+                position=self.reader.position_of,
                 floor=attachment.kept.cursor,
                 doubt=attachment.mark.doubt,
             )
-        self._mailboxes.add(mailbox)
+        self.mailboxes.add(mailbox)
         return mailbox
 
     def take_up(self, mailbox: Mailbox, cursor: DurableCursor, flights: list[Flight]) -> None:
         """Go on with what was in flight."""
         cursor.restore(flights)
-        now = self._services.clock.time()
+        now = self.services.clock.time()
         resumed = []
         for flight in flights:
-            records = record_at(self._store, mailbox.name, flight.position)
-            wanted = self._reader.router.wanted(mailbox, records, again=True)
+            records = record_at(self.store, mailbox.name, flight.position)
+            wanted = self.reader.router.wanted(mailbox, records, again=True)
             resumed += [(entry, flight.attempts, flight.due - now) for entry, _ in wanted]
             if not wanted:  # a new definition does not want it, or it is not kept any more
                 cursor.forget(flight.position)
@@ -242,36 +245,36 @@ class StoreBackend:
                 mailbox.interest = mailbox.interest.starting(mailbox.queue.waits_for)
             consumer.interest = consumer.interest.starting(mailbox.interest.start)
 
-        self._reader.join(mailbox, begin)
+        self.reader.join(mailbox, begin)
         mailbox.state.refresh()
         if mailbox.queue.behind is not None:
-            self._reader.behind(mailbox)
+            self.reader.behind(mailbox)
         return []
 
     def join(self, mailbox: Mailbox) -> None:
         """One more consumer has attached to a mailbox that is in the plan."""
-        self._reader.interests.tell(mailbox)
-        self._dispatcher.change(mailbox)
+        self.reader.interests.tell(mailbox)
+        self.dispatcher.change(mailbox)
 
     def begun(self, mailbox: Mailbox, entries: list[Entry]) -> None:
         """Let the reader look for what a mailbox is behind."""
         del mailbox, entries
-        self._reader.ring()
+        self.reader.ring()
 
     def rejoin(self) -> None:
         """This bus had counted as dead: its groups go on without what it had claimed."""
 
         def join_again() -> None:
-            with self._mailboxes.lock:  # who attaches just now may do so as the bus that is dead
+            with self.mailboxes.lock:  # who attaches just now may do so as the bus that is dead
                 for group, request in list(self.groups.items()):
                     group.rejoin()
-                    bus = self._heartbeat.bus.id
+                    bus = self.heartbeat.bus.id
                     again = dataclasses.replace(request, bus=bus, start=None, engine=None)
-                    self._store.write(again.attach).result()
+                    self.store.write(again.attach).result()
                     group.joined = bus
                     group.claim_soon()
 
-        self._services.timers.after(0.0, join_again)
+        self.services.timers.after(0.0, join_again)
 
     def reroute(
         self, mailbox: Mailbox, kept: StoredSubscription, route: StoredRoute | None
@@ -279,39 +282,39 @@ class StoreBackend:
         """The pipeline routes for it from now on, or no more. In the thread of the reader."""
         cursor = mailbox.cursor
         ours = not isinstance(cursor, DurableCursor) or kept.token == cursor.number
-        with self._mailboxes.lock:  # not while somebody attaches to it
-            is_here = self._mailboxes.get(mailbox.name) is mailbox and mailbox.ended is None
+        with self.mailboxes.lock:  # not while somebody attaches to it
+            is_here = self.mailboxes.get(mailbox.name) is mailbox and mailbox.ended is None
             if ours and is_here and route != mailbox.route:
-                self._reader.move(mailbox, route)
+                self.reader.move(mailbox, route)
 
     # -- leaving -----------------------------------------------------------------------------------
 
     def detach(self, consumer: Consumer) -> None:
         """Detach a consumer; the store keeps the durable name and its place."""
         mailbox = consumer.mailbox
-        if self._mailboxes.leave(consumer):
+        if self.mailboxes.leave(consumer):
             mailbox.worker.pump()
         else:
             self._let_go(mailbox)
 
     def _let_go(self, mailbox: Mailbox) -> None:
         """Remove it from this process; what is kept of it stays in the store."""
-        self._heartbeat.look_at_clock()
+        self.heartbeat.look_at_clock()
         for consumer in mailbox.members.consumers():
             consumer.ended = TakenOverError(mailbox.title)
         mailbox.state.stop()
         self.drop(mailbox)
         cursor = mailbox.cursor
-        if isinstance(cursor, StoreCursor) and self._store.failure is None:
-            self._store.write(cursor.release).result()
+        if isinstance(cursor, StoreCursor) and self.store.failure is None:
+            self.store.write(cursor.release).result()
 
     def drop(self, mailbox: Mailbox) -> None:
         """Remove a mailbox from this process."""
-        self._mailboxes.remove(mailbox)
-        self._reader.leave(mailbox)
+        self.mailboxes.remove(mailbox)
+        self.reader.leave(mailbox)
         for lock in _locks(mailbox):
             with suppress(ValueError):  # it was removed before
-                self._kept_locks.remove(lock)
+                self.kept_locks.remove(lock)
         if mailbox.claims is not None:
             self.groups.pop(mailbox.claims, None)
 
@@ -321,16 +324,16 @@ class StoreBackend:
         if mailbox.interest.durable is None and mailbox.interest.group is None:
             return
         cursor = mailbox.cursor
-        if isinstance(cursor, StoreCursor) and self._store.failure is None:
+        if isinstance(cursor, StoreCursor) and self.store.failure is None:
             if isinstance(mailbox.ended, ENDINGS):
-                self._store.write(cursor.remove).result()
+                self.store.write(cursor.remove).result()
             elif not isinstance(mailbox.ended, TakenOverError):
-                self._store.write(cursor.release)  # closing the store waits for it
+                self.store.write(cursor.release)  # closing the store waits for it
 
     def wind_down(self) -> None:
         """Durable subscriptions go on in the next opening; only what has begun is waited for."""
-        self._heartbeat.look_at_clock()
-        for mailbox in self._mailboxes:
+        self.heartbeat.look_at_clock()
+        for mailbox in self.mailboxes:
             if mailbox.interest.durable is not None:
                 mailbox.state.pause(winding_down=True)
 
@@ -363,22 +366,10 @@ class Watcher:
     over.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        dispatcher: Dispatcher,
-        reader: LogReader,
-        heartbeat: Heartbeat,
-        services: Services,
-        mailboxes: MailboxTable,
-        backend: StoreBackend,
-        *,
-        look_at_contexts: Callable[[View], None],
-    ) -> None:
-        self._store, self._dispatcher, self._reader = store, dispatcher, reader
-        self._heartbeat = heartbeat
-        self._services, self._mailboxes, self._backend = services, mailboxes, backend
-        self._look_at_contexts = look_at_contexts
+    def __init__(self, backend: StoreBackend, *, look_at_contexts: Callable[[View], None]) -> None:
+        self._backend, self._look_at_contexts = backend, look_at_contexts
+        self._store, self._reader = backend.store, backend.reader
+        self._services, self._mailboxes = backend.services, backend.mailboxes
         self._seen = -1  # the revision of the store
 
     def has_seen_all(self) -> bool:
@@ -396,13 +387,13 @@ class Watcher:
             revision = view.revision()
             if revision == self._seen:
                 return
-            if self._dispatcher.plan.translation.federation is not None:
+            if self._backend.dispatcher.plan.translation.federation is not None:
                 self._look_at_contexts(view)
             changed = view.changed(self._seen)
             boxes = list(mailboxes) if changed is None else self._named(changed)
             subscriptions = {box: view.subscription(box.name) for box in boxes if is_kept(box)}
             routes = {box: view.route(box.name) for box in subscriptions}
-            is_dead = all(bus.id != self._heartbeat.bus.id for bus in view.buses())
+            is_dead = all(bus.id != self._backend.heartbeat.bus.id for bus in view.buses())
             replayed = self._named(view.documents(REPLAYED))
         for box, kept in subscriptions.items():
             if kept is not None and routes[box] != box.route:
@@ -414,7 +405,7 @@ class Watcher:
             return  # it will join its groups again
         self._seen = revision
         for box, kept in subscriptions.items():
-            if box.claims and joined.get(box.claims) == self._heartbeat.bus.id:
+            if box.claims and joined.get(box.claims) == self._backend.heartbeat.bus.id:
                 self._see(box, kept)  # else it counted as dead, and will join again
         for box in replayed:
             self._take_up_replayed(box)

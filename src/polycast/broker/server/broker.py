@@ -22,10 +22,9 @@ from polycast.broker.wire.protocol import Limits, encode, encode_result
 from polycast.config import SystemClock
 from polycast.errors import BrokerError, PolycastError, StoreError
 from polycast.runtime import runtime_of
-from polycast.stores import open_store, retain
+from polycast.stores import open_store, path_of, retain
 from polycast.stores.liveness import AgeClock
 from polycast.stores.memory_store import MemoryStore
-from polycast.stores.urls import path_of
 from polycast.subscriptions.heartbeat import FailureDetector
 
 if TYPE_CHECKING:

@@ -36,12 +36,7 @@ class CopyTarget:
     """
 
     def __init__(
-        self,
-        source: str,
-        target: str,
-        *,
-        force: bool,
-        link: Callable[[str, str], None] = os.link,
+        self, source: str, target: str, *, force: bool, link: Callable[[str, str], None] = os.link
     ) -> None:
         self.name, self._force, self._link = target, force, link
         self.path = os.path.realpath(target)

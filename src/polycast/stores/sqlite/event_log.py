@@ -19,7 +19,7 @@ from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch_one, insert_row
 from polycast.stores.values import EventType, LogPage, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from polycast.events import Identity, Record
     from polycast.stores.sqlite.row_format import ChecksummedTable, Flaw
@@ -74,19 +74,11 @@ class Interner:
 
     def known(self, runs: Sequence[NamedRun]) -> list[NumberedRun]:
         """Return runs with numbers in place of names; `KeyError` if one is not committed yet."""
-        types, sources = self._types, self._sources
-        return [
-            (types[kind], None if root is None else types[root], sources[source], sequences)
-            for kind, root, source, sequences in runs
-        ]
+        return _numbered(runs, self._types.__getitem__, self._sources.__getitem__)
 
     def given(self, runs: Sequence[NamedRun]) -> list[NumberedRun]:
         """Return runs with numbers in place of names, assigning new ones where needed."""
-        type_, source = self.number_of_type, self.number_of_source
-        return [
-            (type_(kind), None if root is None else type_(root), source(publisher), sequences)
-            for kind, root, publisher, sequences in runs
-        ]
+        return _numbered(runs, self.number_of_type, self.number_of_source)
 
     def keep_new(self) -> None:
         """Keep new numbers after a commit."""
@@ -123,6 +115,15 @@ class Interner:
         number = int(last or 0) + 1
         table.put(self._connection, number, *named)
         return number
+
+
+def _numbered(
+    runs: Sequence[NamedRun], type_: Callable[[Type], int], source: Callable[[Source], int]
+) -> list[NumberedRun]:
+    return [
+        (type_(kind), None if root is None else type_(root), source(publisher), sequences)
+        for kind, root, publisher, sequences in runs
+    ]
 
 
 def rooted(connection: apsw.Connection, types: Sequence[int]) -> list[int]:

@@ -18,6 +18,7 @@ import apsw
 
 from polycast.errors import StoreError
 from polycast.runtime import SYSTEM, Runtime
+from polycast.stores.liveness import may_live
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Peers:
     def register(self, connection: apsw.Connection) -> None:
         """Register this store, and remove dead stores that had no socket."""
         for number, address, process in fetch(connection, "SELECT * FROM listeners"):
-            if not address and not _lives(process):
+            if not address and not may_live(process):
                 connection.execute("DELETE FROM listeners WHERE number = ?", (number,))
         connection.execute(
             "INSERT INTO listeners(address, process) VALUES (?, ?)", (self.address, os.getpid())
@@ -100,7 +101,7 @@ def _send(sender: socket.socket, address: str, process: int) -> bool:
                 os.unlink(address)
         return False
     except FileNotFoundError:
-        return _lives(process)  # if so, its folder is not visible here; it polls
+        return may_live(process)  # if so, its folder is not visible here; it polls
     except OSError:
         return True  # its queue is full: it will wake up anyway
     except ValueError:
@@ -108,21 +109,11 @@ def _send(sender: socket.socket, address: str, process: int) -> bool:
     return True
 
 
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def answers(address: str, process: int) -> bool:
     """Wake a listed store; return whether it is alive."""
     sender = SYSTEM.datagrams()
     if sender is None or not address:
-        return _lives(process)
+        return may_live(process)
     with sender:
         return _send(sender, address, process)
 

@@ -242,10 +242,7 @@ CHECKSUMMED = {
             "types", "number, name, version, hash", place="the type with number {0!r}"
         ),
         ChecksummedTable(
-            "routing",
-            "one, high, token, numbers",
-            place="how far the pipeline has come",
-            since=2,
+            "routing", "one, high, token, numbers", place="how far the pipeline has come", since=2
         ),
         ChecksummedTable(
             "routes",
@@ -254,10 +251,7 @@ CHECKSUMMED = {
             since=2,
         ),
         ChecksummedTable(
-            "stretches",
-            "high, low, takers",
-            place="the stretch from {1!r} to {0!r}",
-            since=2,
+            "stretches", "high, low, takers", place="the stretch from {1!r} to {0!r}", since=2
         ),
         ChecksummedTable(
             "contexts",

@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 # -- jobs ------------------------------------------------------------------------------------------
 
+_ENCODER_PAYS = 4  # events of a run, from which on an encoder of its own takes less time
 _CHANGE = 100  # records that a change counts as when the size of a group is measured
 
 
@@ -112,33 +113,26 @@ class Appending(WriteJob[list[int]]):
         """Encode the records as appended at a moment."""
         self.moment = moment
         self.bodies: list[bytes] = []
-        encoders: dict[Any, Callable[..., bytes]] = {}  # for events of alternating types
         for draft in self.drafts:
             if not isinstance(draft, Run):
                 self.bodies.append(encode_record(draft.at(moment)))
-                continue
-            if len(draft.payloads) == 1 and draft.roots is None:
+            elif len(draft.payloads) == 1 and draft.roots is None:
                 self.bodies.append(encode_record(draft.record(moment, draft.payloads[0])))
-                continue
-            first = draft.first.sequence
-            sequences = range(first, first + len(draft.payloads))
-            named = (
-                draft.name,
-                draft.version,
-                draft.hash,
-                draft.first.publisher,
-                draft.first.epoch,
-            )
-            about = (draft.topic, draft.priority, draft.expires, id(draft.headers))
-            key = (*named, *about, draft.context, draft.root, draft.roots is None)
-            encode = encoders.get(key)
-            if draft.roots is not None:
-                encode = encode or encoders.setdefault(key, rooted_encoder(draft.record(moment)))
-                self.bodies += map(encode, sequences, draft.payloads, draft.roots)
-                continue
-            encode = encode or encoders.setdefault(key, record_encoder(draft.record(moment)))
-            self.bodies += map(encode, sequences, draft.payloads)
+            elif len(draft.payloads) < _ENCODER_PAYS:
+                self.bodies += [encode_record(single.at(moment)) for single in draft.drafts()]
+            else:
+                self._encode_run(draft, moment)
         self.size = sum(map(len, self.bodies))
+
+    def _encode_run(self, run: Run, moment: float) -> None:
+        """Encode what the events of a run have in common once."""
+        sequences = range(run.first.sequence, run.first.sequence + len(run.payloads))
+        if run.roots is None:
+            encode = record_encoder(run.record(moment))
+            self.bodies += map(encode, sequences, run.payloads)
+        else:
+            rooted = rooted_encoder(run.record(moment))
+            self.bodies += map(rooted, sequences, run.payloads, run.roots)
 
 
 def _named(draft: Draft | Run) -> NamedRun:
