@@ -138,7 +138,6 @@ _PATTERNS: dict[type, re.Pattern[str]] = {
     uuid.UUID: re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE),
     Decimal: re.compile(r"-?(\d+(\.\d+)?([eE][+-]?\d+)?|Infinity|s?NaN\d*)", re.ASCII),
 }
-_HEXADECIMAL = re.compile(r"-?0x[0-9a-f]+", re.ASCII)
 
 
 def is_scalar(cls: type, data: Any) -> bool:
@@ -154,7 +153,10 @@ def scalar_of(cls: type, data: Any, *, marked: bool = False) -> Any:
     What stands under a mark may also be a number that JSON does not have.
     """
     if marked and type(data) is str and cls in _MARKED:
-        return _MARKED[cls](data)
+        pattern, read = _MARKED[cls]
+        if not pattern.fullmatch(data):
+            raise ValueError(data)
+        return read(data)
     if cls in _READ:
         return _READ[cls](data)
     if type(data) is not cls:
@@ -241,16 +243,7 @@ _READ: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def _marked_float(data: str) -> float:
-    if data not in ("inf", "-inf", "nan"):
-        raise ValueError(data)
-    return float(data)
-
-
-def _marked_int(data: str) -> int:
-    if not _HEXADECIMAL.fullmatch(data):
-        raise ValueError(data)
-    return int(data, 16)
-
-
-_MARKED: dict[type, Callable[[str], Any]] = {float: _marked_float, int: _marked_int}
+_MARKED: dict[type, tuple[re.Pattern[str], Callable[[str], Any]]] = {
+    float: (re.compile("-?inf|nan"), float),
+    int: (re.compile(r"-?0x[0-9a-f]+", re.ASCII), lambda text: int(text, 16)),
+}

@@ -31,9 +31,8 @@ def declare(commands: Any, what: str) -> None:
     command = add_command(family, "run", run_pipeline, what, example)
     command.take_file()
     command.take("--checkpoint FOLDER", "the folder from which Spark resumes; optional")
-    command.take(
-        "--imports MODULES", "modules that define types and functions, separated by commas"
-    )
+    what = "modules that define types and functions, separated by commas"
+    command.take("--imports MODULES", what)
     command.take("--master URL", "where Spark runs (local[*])", default="local[*]")
     command.take("--batch N", "events per batch (50,000)", type=whole, default=50_000)
     command.take("--once", "route what is in the log now, and stop")
@@ -46,10 +45,8 @@ def declare(commands: Any, what: str) -> None:
 def run_pipeline(given: Namespace, terminal: Terminal) -> int:
     """Run a pipeline until somebody stops it, or all that is there is routed."""
     path = StorePlace(given.store).file("a pipeline")
-    with open_readonly(
-        path, current=False
-    ):  # the wrong place is told before an extra that is missing
-        pass
+    with open_readonly(path, current=False):
+        pass  # a wrong place is an error before an extra that is missing
     from polycast.pipeline import Pipeline
 
     pipeline = Pipeline(

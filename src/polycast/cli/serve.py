@@ -51,9 +51,8 @@ def _add_access(command: Parser) -> None:
     command.take("--tokens FILE", "the token file; read again when it changes")
     command.take("--tls-cert FILE", "the certificate chain")
     command.take("--tls-key FILE", "the key of the certificate")
-    command.take(
-        "--tls-client-ca FILE", "admit only clients with a certificate of these authorities"
-    )
+    what = "admit only clients with a certificate of these authorities"
+    command.take("--tls-client-ca FILE", what)
     for name, of in (
         ("host", "another host name of the broker; *.shop.example works too"),
         ("origin", "an origin of web pages to admit, such as https://desk.shop.example"),

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from polycast.typesystem import AttributeDescription, Description, Registry
 
 _ANY = TypeExpression("any")
-_STRINGS = TypeExpression(
-    "class", "builtins.list", arguments=(TypeExpression("class", "builtins.str"),)
-)
+_STRING = TypeExpression("class", "builtins.str")
+_STRINGS = TypeExpression("class", "builtins.list", arguments=(_STRING,))
 _EXTRAS = {"pydantic": {FIELDS_SET: _STRINGS, PRIVATE: _ANY}, "class": {INHERITED: _STRINGS}}
 """What tells more than attributes do about objects of these kinds."""
 _SHOWN = msgspec.json.Encoder(decimal_format="number")
@@ -220,24 +219,19 @@ class StrictJson:
         if description.kind == "enum":
             names = [constant.name for constant in description.constants]
             if type(data) is not str or data not in names:
-                raise _mismatch(
-                    path, data, f"the name of a member of {description.name}: {listed(names)}"
-                )
+                accepted = f"the name of a member of {description.name}: {listed(names)}"
+                raise _mismatch(path, data, accepted)
             return data
         if description.kind == "flag":
             if type(data) is not int:
-                raise _mismatch(
-                    path, data, f"the members of {description.name} as one whole number"
-                )
+                accepted = f"the members of {description.name} as one whole number"
+                raise _mismatch(path, data, accepted)
             self._check_members(data, description, path)
             return data
         if type(data) is not dict:
             raise _mismatch(path, data, f"an object with the attributes of {description.name}")
-        return (
-            self._value_object(data, description, path)
-            if VALUE in data
-            else self._object(data, description, path)
-        )
+        make = self._value_object if VALUE in data else self._object
+        return make(data, description, path)
 
     def _check_members(self, data: int, description: Description, path: str) -> None:
         """Of a class that is here, whether there are such members."""
@@ -251,9 +245,8 @@ class StrictJson:
 
     def _value_object(self, data: dict[str, Any], description: Description, path: str) -> Any:
         if description.kind != "value":
-            raise JsonMismatch(
-                _key(path, VALUE), f"{description.name} has no plain value of its own"
-            )
+            why = f"{description.name} has no plain value of its own"
+            raise JsonMismatch(_key(path, VALUE), why)
         self._check_names(data, {VALUE, *description.attribute_names}, description, path)
         if type(data[VALUE]) is not dict or CLASS not in data[VALUE]:
             accepted = f'{{"{CLASS}": the built-in class, "{VALUE}": ...}}'
@@ -306,14 +299,12 @@ class StrictJson:
             default = declared_defaults(here)[part.name]
             if default is not None:
                 return {part.name: self._as_it_is(default.make(), _ANY)}
-        name = description.name
-        why = f"give it: only the class {name} knows its default, and is not imported here"
-        raise JsonMismatch(path, why)
+        only = f"only the class {description.name} knows its default, and is not imported here"
+        raise JsonMismatch(path, f"give it: {only}")
 
     def _as_it_is(self, value: Any, declared: TypeExpression) -> Any:
         """A value of a program, and not of a person, as the codec writes it."""
-        lower = ObjectEncoder("json", self._registry).way_of(declared)
-        return lower(value, set())
+        return ObjectEncoder("json", self._registry).way_of(declared)(value, set())
 
 
 def _check_held(data: Any, path: str) -> None:

@@ -30,9 +30,8 @@ def declare(commands: Any, what: str) -> None:
     command = add_command(commands, "tail", run, what, example)
     command.take_place()
     command.take("--last -n N", "start with the last N events (10)", type=whole)
-    command.take(
-        "--since WHEN", "start at this position, time (2030-12-31T08:00), or 'beginning' instead"
-    )
+    since = "start at this position, time (2030-12-31T08:00), or 'beginning' instead"
+    command.take("--since WHEN", since)
     command.take("--type NAME", "only this type and its subtypes")
     command.take("--topic PATTERN", "only on these topics, such as '/shop/**'")
     command.take_where()

@@ -134,7 +134,7 @@ def tokens_data(
         "ok": not contents.errors,
         "tokens": [_data(token, now) for token in contents.tokens],
         "owners": [_owner(name, contents) for name in _owners(contents)],
-        "findings": [_finding(finding) for finding in findings],
+        "findings": [_finding_data(finding) for finding in findings],
     }
 
 
@@ -151,13 +151,8 @@ def _data(token: AccessToken, now: float) -> dict[str, Any]:
     }
 
 
-def _finding(finding: TokenFinding) -> dict[str, str]:
-    return {
-        "severity": finding.severity,
-        "code": finding.code,
-        "where": finding.where,
-        "text": finding.text,
-    }
+def _finding_data(finding: TokenFinding) -> dict[str, str]:
+    return {name: getattr(finding, name) for name in ("severity", "code", "where", "text")}
 
 
 def _owners(contents: Contents) -> list[str]:

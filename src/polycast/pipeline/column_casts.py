@@ -176,9 +176,8 @@ def data(value: Any, wanted: ColumnKind) -> Value:
     made = [part.term for part in parts]
     if isinstance(value, dict):
         if any(type(key) is not str or key == "$" for key in value):
-            raise NoColumnError(
-                f"{value!r:.80} has no row", accepted="keys that are texts, and not '$'"
-            )
+            why = f"{value!r:.80} has no row"
+            raise NoColumnError(why, accepted="keys that are texts, and not '$'")
         keys = [constant(key).term for key in value]
         pairs = zip(keys, made, strict=True)
         term = sql.call("map", *(term for pair in pairs for term in pair))
@@ -195,9 +194,8 @@ def applied(rule: Rule, value: Value) -> Value:
     assert rule.function is not None
     try:
         if rule.function.is_impure:
-            raise NoColumnError(
-                "it may give something else each time", accepted="functions without that"
-            )
+            why = "it may give something else each time"
+            raise NoColumnError(why, accepted="functions without that")
         return _called(rule.function.call, value)
     except NoSparkFormError as error:
         why, accepted = f"`{error.part}`: {error.why}", error.accepted

@@ -140,13 +140,6 @@ def _number(option: str, text: str | None) -> int | None:
 # -- readers --------------------------------------------------------------------------------------
 
 
-class LogPartition(InputPartition):
-    """The part of the log that one task reads."""
-
-    def __init__(self, low: int, high: int) -> None:
-        super().__init__((low, high))
-
-
 class BatchReader(DataSourceReader):
     """Reads what is in the log when the query is planned."""
 
@@ -230,7 +223,7 @@ def partitions_of(
         partitions: list[InputPartition] = []
         while low < high and total > 0:
             cut = skip_records(connection, reader.selection.numbers, low, high, share)
-            partitions.append(LogPartition(low, cut))
+            partitions.append(InputPartition((low, cut)))
             low = cut
     return partitions
 

@@ -188,10 +188,10 @@ class _Workers:
 
 
 @contextmanager
-def some_session(master: str = "local[*]") -> Iterator[SparkSession]:
+def some_session() -> Iterator[SparkSession]:
     """Use the session of this process, or one that ends with the block."""
     active = active_session()
-    spark = active if active is not None else session(master)
+    spark = active if active is not None else session()
     try:
         yield spark
     finally:

@@ -145,9 +145,8 @@ def _made(recipe: ir.Recipe, value: Value, wanted: ColumnKind) -> Value:
         case ir.Each():
             inner, element = recipe.inner, wanted.element
             if element is None:
-                raise NoColumnError(
-                    f"elements are there, and {wanted} is wanted", accepted=f"{wanted}"
-                )
+                why = f"elements are there, and {wanted} is wanted"
+                raise NoColumnError(why, accepted=f"{wanted}")
             return each_of(value, wanted, lambda item: _made(inner, item, element))
         case ir.Choice():
             return or_none(value, wanted, lambda there: _chosen(recipe, there, wanted))
@@ -174,14 +173,10 @@ _COUNTED = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "d
 def _check_container(name: str, shape: ValueShape) -> None:
     """Refuse a list where a tuple is wanted, or the like: a row does not tell them apart."""
     kind = _COUNTED[name]
-    is_set = kind is set and any(container.kind is frozenset for container in shape.containers)
-    if (
-        is_set
-        or takes_any(kind, shape)
-        or any(holds(kind, container.kind) for container in shape.containers)
-    ):
+    held = [container.kind for container in shape.containers]
+    if takes_any(kind, shape) or any(holds(kind, other) for other in held):
         return
-    if kind is tuple and shape.places:
+    if (kind is set and frozenset in held) or (kind is tuple and shape.places):
         return
     wanted = hint_text(shape.hint)
     raise NoColumnError(f"a {name} is given, and {wanted} is wanted", accepted=wanted)
@@ -252,9 +247,8 @@ _EMPTY: dict[Any, Any] = {kind: kind() for kind in (list, tuple, set, frozenset,
 
 def _default(default: Default | None, wanted: ColumnKind) -> Value:
     if default is None:
-        raise NoColumnError(
-            "it is computed by its class", accepted="an attribute with a plain default"
-        )
+        why = "it is computed by its class"
+        raise NoColumnError(why, accepted="an attribute with a plain default")
     if default.factory is None:
         return data(default.value, wanted)
     if default.factory not in _EMPTY:
@@ -289,9 +283,7 @@ def _is_plain(cls: Any) -> bool:
         case "dataclass":
             return written == "<string>" and (assigns or cls.__dataclass_params__.frozen)
         case "attrs":
-            silent = not any(
-                attribute.validator or attribute.converter for attribute in cls.__attrs_attrs__
-            )
+            silent = not any(part.validator or part.converter for part in cls.__attrs_attrs__)
             is_frozen = open_attributes(cls) is not None
             return written.startswith("<attrs") and silent and (assigns or is_frozen)
     return False

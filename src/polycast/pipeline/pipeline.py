@@ -109,10 +109,9 @@ class Pipeline:
         if query is None:
             return True
         try:
-            ended = _forever(query) if timeout is None else _within(query, timeout)
+            return _forever(query) if timeout is None else _within(query, timeout)
         except (StreamingQueryException, *_GONE) as error:
             raise self._failed(error) from None
-        return ended
 
     def stop(self) -> None:
         """Stop, and release its resources; a batch under way is repeated by the next start."""

@@ -139,10 +139,7 @@ def request_for(
             chosen = _described(store, selector)
         request = ReadRequest(
             os.path.abspath(path),
-            tuple(
-                SelectedType(described[0].name, described[0].version, described[0].hash)
-                for described in chosen
-            ),
+            tuple(SelectedType(first.name, first.version, first.hash) for first, *_ in chosen),
             tuple({part.hash: part for described in chosen for part in described}.values()),
             every=selector is not None and selector.every,
             exact=exact if selector is None else selector.exact,
@@ -178,9 +175,9 @@ def _bound(option: str, given: Bound) -> int | str | None:
         return given
     if given == "beginning" and option == "since":
         return "beginning"
-    accepted = "a position, or a datetime with a time zone"
+    first = "'beginning', " if option == "since" else ""
     raise BadOptionError(
-        option, given, accepted=f"'beginning', {accepted}" if option == "since" else accepted
+        option, given, accepted=f"{first}a position, or a datetime with a time zone"
     )
 
 
@@ -201,9 +198,8 @@ def _named(store: ReadOnlyStore, name: str) -> tuple[Description, ...]:
     described = registry.describe(name)
     if described is None:
         if name.startswith("/"):
-            raise NotATypeError(
-                name, why="a topic has no columns", accepted="Name a type, and give topic="
-            )
+            why, accepted = "a topic has no columns", "Name a type, and give topic="
+            raise NotATypeError(name, why=why, accepted=accepted)
         names = [description.name for description in registry.descriptions()]
         raise BadOptionError.choice("type", name, names or ["a type that somebody has published"])
     return (described,)

@@ -98,19 +98,9 @@ class Worker:
     def __init__(self, path: str, bundle: CodeBundle) -> None:
         names = bundle.names()
         self._open = ExitStack()
-        self._store: ReadOnlyStore = self._open.enter_context(open_readonly(path))
-        self._plan = Plan(Registry(classes=names.classes), names.get)
+        self.store: ReadOnlyStore = self._open.enter_context(open_readonly(path))
+        self.plan = Plan(Registry(classes=names.classes), names.get)
         self._set = Effect(0, 0, 0)
-
-    @property
-    def store(self) -> ReadOnlyStore:
-        """The store that it reads."""
-        return self._store
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that it matches against."""
-        return self._plan
 
     def close(self) -> None:
         """Release the file."""
@@ -120,9 +110,8 @@ class Worker:
         """Report on some ranges of the log, a slice at a time."""
         for span in ranges:
             if span.routes == 0:
-                yield RangeReport(
-                    span.low, span.high, 0, 0, 0, encode_recipients(span.low, (), ()), b"", None
-                )
+                nobody = encode_recipients(span.low, (), ())
+                yield RangeReport(span.low, span.high, 0, 0, 0, nobody, b"", None)
                 continue
             self.follow(span)
             low = span.low
@@ -135,8 +124,8 @@ class Worker:
         """Put the routes of a range into effect."""
         wanted = span.effect
         if self._set != wanted:
-            with self._store.view() as view:
-                self._plan.routes.move_to(view.routes(at=span.low), view)
+            with self.store.view() as view:
+                self.plan.routes.move_to(view.routes(at=span.low), view)
             if not self._set.routes:
                 gc.collect()
                 gc.freeze()  # the plan stays: nobody need look at it for garbage again
@@ -144,17 +133,16 @@ class Worker:
 
     def routed(self, low: int, high: int) -> RangeReport:
         """Match the records between two positions against the routes in effect."""
-        batch = self._store.read(low, limit=high - low, until=high)
+        batch = self.store.read(low, limit=high - low, until=high)
         entries, high = batch.entries, batch.upto  # less, if there is damage behind it
-        with self._store.view() as view:  # what attributes hold may be described later than events
-            self._plan.routes.learn(view)
-        match = self._plan.match(entries)
+        with self.store.view() as view:  # what attributes hold may be described later than events
+            self.plan.routes.learn(view)
+        match = self.plan.match(entries)
         pairs = sum(map(len, match.recipients))
-        unsure = self._plan.routes.unsure | match.unsure
+        unsure = self.plan.routes.unsure | match.unsure
         recipients = encode_recipients(low, match.positions, match.recipients, unsure)
-        return RangeReport(
-            low, high, len(entries), match.decoded, pairs, recipients, _failures(match), None
-        )
+        counts = (len(entries), match.decoded, pairs)
+        return RangeReport(low, high, *counts, recipients, _failures(match), None)
 
 
 def _failures(match: MatchResult) -> bytes:
@@ -200,13 +188,6 @@ def reports_of(
 WAIT = 0.1  # seconds for which a request for something new may take
 PAUSE = 0.001
 LEAST = 2_000  # events that are worth a task of their own
-
-
-class RoutePartition(InputPartition):
-    """The ranges of the log that one task routes."""
-
-    def __init__(self, route_ranges: list[RouteRange]) -> None:
-        super().__init__(route_ranges)
 
 
 class RouteSource(DataSource):
@@ -271,9 +252,7 @@ class RouteReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Divide a batch into tasks, without what the store says was routed before."""
         with _look(self._path).view() as view:
             low, high = max(_position(start), view.routed().high), _position(end)
-            return [
-                RoutePartition(ranges) for ranges in cut(route_ranges(view, low, high), self._tasks)
-            ]
+            return list(map(InputPartition, cut(route_ranges(view, low, high), self._tasks)))
 
     # -- in the workers ----------------------------------------------------------------------------
 
@@ -452,9 +431,8 @@ def _summed(number: int, reports: list[RangeReport], letters: int, ended: float)
     events, decoded, pairs = (
         sum(getattr(report, what) for report in reports) for what in ("events", "decoded", "pairs")
     )
-    return BatchResult(
-        number, reports[0].low, reports[-1].high, events, decoded, pairs, letters, ended
-    )
+    low, high = reports[0].low, reports[-1].high
+    return BatchResult(number, low, high, events, decoded, pairs, letters, ended)
 
 
 def reports_in(batch: DataFrame) -> list[RangeReport]:

@@ -71,7 +71,7 @@ def session(
     wanted.setAll([*_SETTINGS.items(), *(settings or {}).items()])
     if SparkContext._gateway is None:
         SparkContext._ensure_initialized(gateway=_gateway(wanted, log))
-    return SparkSession(SparkContext.getOrCreate(_whole(wanted)))
+    return SparkSession(SparkContext.getOrCreate(SparkConf().setAll(wanted.getAll())))
 
 
 def active_session() -> SparkSession | None:
@@ -86,12 +86,6 @@ def _patient(master: str) -> str:
     if master.startswith("local[") and "," not in master:
         return f"{master[:-1]},4]"
     return master
-
-
-def _whole(wanted: SparkConf) -> SparkConf:
-    conf = SparkConf()
-    conf.setAll(wanted.getAll())
-    return conf
 
 
 def _gateway(wanted: SparkConf, log: str | os.PathLike[str] | None) -> object:

@@ -131,9 +131,8 @@ def _merged(same: list[Field]) -> Field | None:
     if any(shape != plain[0] for shape in plain):
         return None
     nullable = any(field.shape.nullable for field in same)
-    default = (
-        first.default if all(field.default == first.default for field in same) else msgspec.UNSET
-    )
+    is_shared = all(field.default == first.default for field in same)
+    default = first.default if is_shared else msgspec.UNSET
     return Field(first.name, replace(first.shape, nullable=nullable), default)
 
 
@@ -142,9 +141,8 @@ def _fields(
 ) -> tuple[Field, ...]:
     title = description.name
     if title in around:
-        raise NoColumnError(
-            f"{title} is made of itself", accepted="classes whose parts have an end"
-        )
+        why = f"{title} is made of itself"
+        raise NoColumnError(why, accepted="classes whose parts have an end")
     _check_names([attribute.name for attribute in description.attributes])
     fields = []
     for attribute in description.attributes:
@@ -169,9 +167,8 @@ def _check_names(names: list[str]) -> None:
         key = name.upper().lower()
         if key in seen:
             why = f"{seen[key]!r} and {name!r} are the same to Spark, which may not care for case"
-            accepted = (
-                f"names that differ by more than case, and from {', '.join(EVENT_COLUMNS.names)}"
-            )
+            others = ", ".join(EVENT_COLUMNS.names)
+            accepted = f"names that differ by more than case, and from {others}"
             raise NoColumnError(why, accepted=accepted)
         seen[key] = name
 

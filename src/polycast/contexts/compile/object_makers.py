@@ -153,10 +153,8 @@ def _only_assigns(cls: Any) -> bool:
 def _keyword(cls: Any, name: str) -> str:
     match kind_of(cls):
         case "attrs":
-            attribute = next(
-                attribute for attribute in cls.__attrs_attrs__ if attribute.name == name
-            )
-            return getattr(attribute, "alias", None) or name.lstrip("_")
+            attributes = {attribute.name: attribute for attribute in cls.__attrs_attrs__}
+            return getattr(attributes[name], "alias", None) or name.lstrip("_")
         case "pydantic":
             alias = cls.__pydantic_fields__[name].validation_alias
             return alias if isinstance(alias, str) else name

@@ -111,10 +111,11 @@ class Context:
             accepted = "a text such as 'InvoiceLine.amountToPay'"
             raise BadContextError("a pattern", pattern, accepted=accepted, where=self.name)
         if isinstance(function, str) and function != DISABLED:
-            accepted = "a function, or '-' to disable an inherited rule"
-            raise BadContextError(
-                "the function of a rule", function, accepted=accepted, where=self.name
+            what, accepted = (
+                "the function of a rule",
+                "a function, or '-' to disable an inherited rule",
             )
+            raise BadContextError(what, function, accepted=accepted, where=self.name)
         self.rule_lines.append(RuleLine(pattern, function, place or SourceLocation(self.name)))
 
     def whole(
@@ -224,10 +225,8 @@ def _checked_parents(name: str, parent: Context | Iterable[Context] | None) -> t
         accepted = "a context, or several in a list"
         raise BadContextError("parent", others[0], accepted=accepted, where=name)
     if len({id(parent.root) for parent in given}) > 1:
-        accepted = "parents of the same root"
-        raise BadContextError(
-            "parent", [parent.name for parent in given], accepted=accepted, where=name
-        )
+        names, accepted = [parent.name for parent in given], "parents of the same root"
+        raise BadContextError("parent", names, accepted=accepted, where=name)
     above = {context.name for parent in given for context in parent.lineage()}
     if name in above:
         accepted = f"a name that no context above it has ({', '.join(sorted(above))})"

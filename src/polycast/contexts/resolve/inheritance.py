@@ -42,8 +42,6 @@ class SettledContext:
     """The types of the context itself, and of its parents but the root."""
     reference: frozenset[type]
     """The types that the root lists."""
-    own: frozenset[type]
-    """The types that the context lists itself."""
     every_rule: dict[Pattern, Rule]
     """All rules, those that disable others included."""
     mappings: dict[tuple[type, Direction], Mapping]
@@ -124,7 +122,6 @@ def _settled(context: Context, parents: list[SettledContext]) -> SettledContext:
         KnownTypes([*listed, *ends, *inherited]),
         frozenset(cls for ancestor in lineage if ancestor is not root for cls in ancestor.types),
         frozenset(root.types),
-        frozenset(context.types),
         {},
         {},
         {},
@@ -289,9 +286,7 @@ class _Inheritance:
             self._report("bad-direction", text, mapping.where)
             return
         incoming = mapping.direction == "?"
-        inner, outer = (
-            (mapping.target, mapping.source) if incoming else (mapping.source, mapping.target)
-        )
+        inner, outer = mapping.ends[::-1] if incoming else mapping.ends
         if inner in settled.local and settled.is_root_type(outer):
             return
         text = (

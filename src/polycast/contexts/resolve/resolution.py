@@ -381,9 +381,8 @@ class Resolver:
         """A new node one attribute further."""
         self._count += 1
         if self._count > MOST_PATHS:
-            raise TooManyPaths(
-                f"more than {MOST_PATHS:,} paths: its types contain each other in too many ways"
-            )
+            why = "its types contain each other in too many ways"
+            raise TooManyPaths(f"more than {MOST_PATHS:,} paths: {why}")
         child = PathNode(self, node.path.to(attribute, met), node, node.rules)
         if node.path.types[0] in self._folded:
             child.enter_scope()

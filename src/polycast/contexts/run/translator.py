@@ -204,9 +204,8 @@ class Translator:
         try:
             result = build()
         except TooManyPaths as error:
-            self._builder.findings.append(
-                Finding("too-many-paths", f"{cls.__name__}: {error}", self._settled.name)
-            )
+            finding = Finding("too-many-paths", f"{cls.__name__}: {error}", self._settled.name)
+            self._builder.findings.append(finding)
         new = self._builder.findings[before:]
         wrong = [finding for finding in new if finding.severity == "error"]
         is_new = cls not in self._settled.types.types  # else a check has reported the warnings
