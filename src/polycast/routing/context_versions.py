@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from polycast.contexts import Federation, Finding
-    from polycast.contexts.declare.context_state import ContextState
+    from polycast.contexts.declare.context_state import ContextState, FunctionState
     from polycast.stores import ContextVersion, Entry
     from polycast.typesystem import Registry
 
@@ -351,14 +351,12 @@ class _Absent:
 
 
 def _is_pure(states: Iterable[ContextState]) -> bool:
-    return not any(
-        function.impure
-        for state in states
-        for function in (
-            *(rule.function for rule in state.rules),
-            *(whole.function for whole in state.wholes),
-        )
-    )
+    return not any(function.impure for state in states for function in functions_in(state))
+
+
+def functions_in(state: ContextState) -> list[FunctionState]:
+    """The functions of all rules of a context."""
+    return [*(rule.function for rule in state.rules), *(whole.function for whole in state.wholes)]
 
 
 def _report(context: str, finding: Finding) -> None:

@@ -11,7 +11,7 @@ from polycast.contexts.declare.context_state import read_state, state_of
 from polycast.errors import BadContextError, BadOptionError, ContextRefusedError, NotDecodableError
 from polycast.errors.failures import FAILURES
 from polycast.events import JSON, codec_for
-from polycast.routing.context_versions import ContextHistory
+from polycast.routing.context_versions import ContextHistory, functions_in
 from polycast.routing.search import known_types
 from polycast.stores import ContextVersion
 from polycast.typesystem import wire_name
@@ -47,8 +47,7 @@ def draft_of(context: object) -> tuple[str | None, DraftContext]:
 
 def functions_of(state: ContextState) -> list[FunctionState]:
     """All functions that a context names."""
-    named = [*(rule.function for rule in state.rules), *(rule.function for rule in state.wholes)]
-    return [function for function in named if function.name != "-"]
+    return [function for function in functions_in(state) if function.name != "-"]
 
 
 def check_pure(name: str, states: list[ContextState], impure: str | None) -> None:
