@@ -203,7 +203,7 @@ class Bus:
         try:
             route = self._routes[type(event)]
         except KeyError:
-            route = self._publishing.route(type(event))
+            route = self._publishing.publisher.route(type(event), None, self._context)
         return route(event)
 
     def publish_many(

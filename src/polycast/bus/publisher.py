@@ -30,7 +30,7 @@ class Publishing:
     def __init__(
         self, publisher: MemoryPublisher | StorePublisher, dispatcher: Dispatcher, clock: Clock
     ) -> None:
-        self._publisher, self._clock = publisher, clock
+        self.publisher, self._clock = publisher, clock
         self._routes = dispatcher.routes
         self.context: str | None = None  # the publisher's
         # Those who wait for room without blocking their event loop stand in one line.
@@ -62,21 +62,17 @@ class Publishing:
             "headers": headers,
             "identity": identity,
         }
-        return self._publisher.post(event, label_of(options, self._clock, self.context))
+        return self.publisher.post(event, label_of(options, self._clock, self.context))
 
     def publish_many(self, events: list[Any], options: Mapping[str, Any]) -> list[Receipt]:
         """Publish several events, all or none."""
-        return self._publisher.post_many(events, label_of(options, self._clock, self.context))
+        return self.publisher.post_many(events, label_of(options, self._clock, self.context))
 
     def within(self, context: str | None) -> Self:
         """The same for events of a context."""
         view = copy.copy(self)
         view.context = context
         return view
-
-    def route(self, cls: type, topic: str | None = None) -> Callable[[Any], Receipt]:
-        """What publishes events of a class that come without options, or on a topic alone."""
-        return self._publisher.route(cls, topic, self.context)
 
     def routes(self) -> dict[type, Callable[[Any], Receipt]]:
         """What publishes events that come without options."""
@@ -127,29 +123,29 @@ class Publishing:
         try:
             route = self._routes.on_topic[type(event), topic]
         except (KeyError, TypeError):
-            route = self.route(type(event), check_topic(topic))
+            route = self.publisher.route(type(event), check_topic(topic), self.context)
         return route(event)
 
 
 class StoredPublishing(Publishing):
     """The same over a store, which answers when it has synced."""
 
-    _publisher: StorePublisher
+    publisher: StorePublisher
 
     def publish_async(
         self, publish: Callable[[], Receipt], event: Any, options: Mapping[str, Any]
     ) -> Coroutine[Any, Any, Receipt]:
         """Take the place now, and wait for the disk without blocking the event loop."""
-        if any(self._publisher.blocking([event], options.get("topic"), self.context)):
+        if any(self.publisher.blocking([event], options.get("topic"), self.context)):
             return self._stand_in_line(publish)  # it may have to wait for room
         label = label_of(options, self._clock, self.context)
-        return self._synced(self._publisher.submit([event], label, waits=False))
+        return self._synced(self.publisher.submit([event], label, waits=False))
 
     async def _synced(self, submission: Submission) -> Receipt:
         if submission.waiting is not None:
             await self._turn_of(submission.waiting)
         positions = asyncio.shield(asyncio.wrap_future(submission.positions))
-        within = self._publisher.within
+        within = self.publisher.within
         try:
             return submission.receipts(await asyncio.wait_for(positions, within))[0]
         except (TimeoutError, StoreFailedError) as error:
@@ -157,7 +153,7 @@ class StoredPublishing(Publishing):
 
     async def _turn_of(self, waiting: QueuedSubmission) -> None:
         """Wait until the store has been given it, as long as it gets on with what it has."""
-        queue = self._publisher.queue
+        queue = self.publisher.queue
         while not waiting.handed_over.done():
             left = queue.patience(waiting)
             if left <= 0:
@@ -168,11 +164,11 @@ class StoredPublishing(Publishing):
 
     def drain(self, timeout: float) -> None:
         """Wait until the store has been given all that was published."""
-        self._publisher.queue.drain(timeout)
+        self.publisher.queue.drain(timeout)
 
     def close(self) -> None:
         """Let nobody wait any more."""
-        self._publisher.queue.close()
+        self.publisher.queue.close()
         super().close()
 
 

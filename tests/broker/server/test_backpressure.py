@@ -58,7 +58,7 @@ class Changing:
 
 def narrow(bus: pc.Bus, limit: int) -> SubmissionQueue:
     """Let the store of a bus have so many bytes at once."""
-    publisher = bus._publishing._publisher
+    publisher = bus._publishing.publisher
     assert isinstance(publisher, StorePublisher)
     publisher.queue.limit = limit
     return publisher.queue
