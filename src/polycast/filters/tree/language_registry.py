@@ -86,9 +86,9 @@ class FilterLanguage:
     """The tree of a text; the clock tells the time that the text asks for."""
     write: Callable[[Filter[Any]], str]
     """The text of a filter; FilterError if it has a part that the language cannot say."""
-    component: Callable[[Applied], Component | None]
+    component: Callable[[Applied], Component | None] = lambda node: None
     """The component that a function takes from the event; None if it does something else."""
-    places: Callable[[Node], Places | None]
+    places: Callable[[Node], Places | None] = lambda tree: None
     """The places of parts in the language's text of a tree; None if there is no such text."""
 
     def check_call(self, function: str, arguments: int) -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
 from polycast.filters.tree import nodes
 from polycast.languages.xpath.syntax import literal, number
 from polycast.languages.xpath.tree_translator import tree_of
 
+if TYPE_CHECKING:
+    from polycast.filters.filter import Filter
+
 _SIGNS = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
-class HasTree(Protocol):
-    """A filter."""
-
-    @property
-    def tree(self) -> nodes.Node:
-        """What it means."""
-
-
-def xpath_text(where: HasTree) -> str:
+def xpath_text(where: Filter[Any]) -> str:
     """A filter as XPath, to be read by `pc.parse_filter(text, "xpath")`; FilterError if it cannot.
 
     Parts that fail where something is missing have no such form: that is all of Python's. Neither
