@@ -276,7 +276,9 @@ class ContextComparison:
             if event is None:
                 return None
             text = JSON.encode(event, registry=self._registry).payload
-            return {"type": wire_name(type(event)), **_plain(msgspec.json.decode(text))}
+            plain = msgspec.json.decode(text)
+            shown = plain if isinstance(plain, dict) else {"value": plain}
+            return {"type": wire_name(type(event)), **shown}
         except NotDecodableError:
             return None
         except FAILURES as error:  # a function of the context may raise anything
@@ -303,10 +305,6 @@ def _fate(before: Any, after: Any) -> tuple[str, str, list[Difference]]:
         return ("appears" if before is None else "vanishes"), "", []
     differences = list(_differences(before, after, ""))
     return ("changes" if differences else "is the same"), "", differences
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {"value": value}
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[Difference]:

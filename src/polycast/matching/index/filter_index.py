@@ -91,10 +91,6 @@ class State:
             for conjunction in several
         ]
 
-    def numbers(self, event: Any) -> list[int]:
-        """The filters in the layout that an event passes."""
-        return self.layout.numbers(event)
-
     def table(self, lock: threading.RLock) -> Table:
         """The layout as arrays, made when a batch first needs it."""
         with lock:
@@ -303,7 +299,7 @@ class Index:
         if waiting:
             state = self.state()
             waiting = state.waiting
-        found = state.numbers(event)
+        found = state.layout.numbers(event)
         if waiting:
             found = list({*found, *_passed(waiting, event)})  # some may just have been placed
         found.sort()
@@ -340,7 +336,7 @@ class Index:
         state = self.state()
         if state.layout.watcher is not None:
             for number in range(0, len(batch), max(1, len(batch) // SAMPLE)):
-                state.numbers(batch.event(number))
+                state.layout.numbers(batch.event(number))
             state = self.state()
         return state.grouped(self._pairs(state, batch), len(batch))
 
@@ -350,7 +346,7 @@ class Index:
         columns, odd = batch.columns(state.layout)
         found = [table.match(columns, len(batch), batch.event).without(odd)]
         if odd:
-            found.append(_asked(odd, batch, state.numbers))
+            found.append(_asked(odd, batch, state.layout.numbers))
         if table.always:
             usual = [number for number in range(len(batch)) if number not in odd]
             found.append(_asked(usual, batch, table.always_numbers))
