@@ -23,7 +23,7 @@ from polycast.errors.root import did_you_mean
 from polycast.filters import Filter
 from polycast.registered_names import imported
 from polycast.routing.route_table import class_named
-from polycast.stores import path_of
+from polycast.stores import Store, path_of
 from polycast.stores.doctor import open_readonly
 from polycast.stores.sqlite import SqliteStore
 from polycast.stores.sqlite.readonly_store import ReadOnlyStore, translated
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from polycast.broker.client.remote_store import RemoteStore
-    from polycast.stores import Store
 
 PROGRAM = "polycast command"  # how a broker knows it
 _LOOK = 0.1  # seconds between two looks at whether a file was written

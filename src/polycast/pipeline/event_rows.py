@@ -184,7 +184,8 @@ class EventRows:
 
     def read(self, records: Sequence[Record]) -> list[Any]:
         """Read the rows of regular events; `Irregular`, or an error of msgspec, if one is not."""
-        if len({(record.hash, record.codec) for record in records}) == 1:
+        hashes, codecs = {record.hash for record in records}, {record.codec for record in records}
+        if len(hashes) == len(codecs) == 1:  # two sets are made faster than one of pairs
             return self._read(records)
         groups: dict[tuple[str, str], list[int]] = {}
         for place, record in enumerate(records):
