@@ -95,8 +95,8 @@ class LogHistory:
             kept = self.kept_for(mailbox, seen)
             asked = kept.seen_as(kept.fresh(), own=None)  # others may have changed the object
             query = RecipientQuery(EntryForms({mailbox.interest.context: asked}.get))
-            found = self._dispatcher.plan.recipients(query, candidates, kept.topic)
-            wanted += [(kept, verdict) for _, verdict, _ in found]
+            recipients = self._dispatcher.plan.recipients(query, candidates, kept.topic)
+            wanted += [(kept, verdict) for _, verdict, _ in recipients]
         return wanted
 
     def kept_for(self, mailbox: Mailbox, entry: Entry) -> Entry:
@@ -111,15 +111,15 @@ class LogHistory:
         translation, at = self._dispatcher.plan.translation, entry.position
         cls = translation.becomes(type(entry.event), entry.context, context, at)
         if cls is None or not any(
-            each.selector.covers(cls, entry.topic) for each in mailbox.interests()
+            interest.selector.covers(cls, entry.topic) for interest in mailbox.interests()
         ):
             return None
         try:
             return entry_in(context, entry, translation, at)
-        except TranslationFailed as found:
-            name, letters = letter_name(found.context), mailbox.services.dead_letters
+        except TranslationFailed as failed:
+            name, letters = letter_name(failed.context), mailbox.services.dead_letters
             if not any((e.position, e.subscription) == (entry.position, name) for e in letters):
-                self._dispatcher.translation_failed(entry, found.context, found.error)
+                self._dispatcher.translation_failed(entry, failed.context, failed.error)
             return None
 
     def seen_now(self, letter: DeadLetter, context: str | None) -> Entry | None:
@@ -134,10 +134,10 @@ class LogHistory:
             if context == letter.entry.context:
                 return _anew(letter.entry)
             return entry_in(context, letter.entry, self._dispatcher.plan.translation, at)
-        except TranslationFailed as found:
-            if found.context == stray:
+        except TranslationFailed as failed:
+            if failed.context == stray:
                 raise
-            self._dispatcher.translation_failed(letter.entry, found.context, found.error)
+            self._dispatcher.translation_failed(letter.entry, failed.context, failed.error)
             return None
 
 

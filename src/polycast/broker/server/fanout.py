@@ -203,21 +203,21 @@ class ClientPlan:
 
     def route(self, records: Sequence[Stored], *, owner: str | None = None) -> RoutedBatch:
         """Who may want which records; for a owner, only its own filters are evaluated."""
-        by_takers: dict[tuple[int, ...], list[Stored]] = {}
+        by_routes: dict[tuple[int, ...], list[Stored]] = {}
         if records and self._recipients:
-            taken = self._match(records, owner)
+            matches = self._match(records, owner)
             at = {stored.position: stored for stored in records}
-            same: dict[int, list[Stored]] = {}  # many records share one list of takers
-            for position, numbers in zip(taken.positions, taken.recipients, strict=True):
+            same: dict[int, list[Stored]] = {}  # many records share one list of routes
+            for position, numbers in zip(matches.positions, matches.recipients, strict=True):
                 if id(numbers) not in same:
-                    same[id(numbers)] = by_takers.setdefault(tuple(numbers), [])
+                    same[id(numbers)] = by_routes.setdefault(tuple(numbers), [])
                 same[id(numbers)].append(at[position])
         lots: dict[EventStream, list[int]] = {}
-        for lot, takers in enumerate(by_takers):
-            wanting = (self._recipients[taker] for taker in takers if taker in self._recipients)
+        for lot, routes in enumerate(by_routes):
+            wanting = (self._recipients[route] for route in routes if route in self._recipients)
             for recipient in dict.fromkeys(wanting):
                 lots.setdefault(recipient, []).append(lot)
-        return RoutedBatch(list(by_takers.values()), lots)
+        return RoutedBatch(list(by_routes.values()), lots)
 
     def select(
         self, recipient: EventStream, name: str, records: Sequence[Stored]
@@ -226,11 +226,11 @@ class ClientPlan:
         numbers = set(self._of(recipient, name))
         if not numbers or not self._plan.routes.is_settled:
             return records
-        taken = self._match(records, recipient.owner)
+        matches = self._match(records, recipient.owner)
         wanted = {
             position
-            for position, takers in zip(taken.positions, taken.recipients, strict=True)
-            if not numbers.isdisjoint(takers)
+            for position, routes in zip(matches.positions, matches.recipients, strict=True)
+            if not numbers.isdisjoint(routes)
         }
         return [stored for stored in records if stored.position in wanted]
 
@@ -242,12 +242,12 @@ class ClientPlan:
             if len(records) == 1:
                 _log.error("position %d goes to all: %r", records[0].position, error)
                 return MatchResult([records[0].position], [sorted(self._recipients)])
-        found = MatchResult()
+        matches = MatchResult()
         for record in records:
             one = self._match([record], owner)
-            found.positions += one.positions
-            found.recipients += one.recipients
-        return found
+            matches.positions += one.positions
+            matches.recipients += one.recipients
+        return matches
 
 
 BATCH = 500  # records at a time
