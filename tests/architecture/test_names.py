@@ -23,7 +23,7 @@ LIMITS = {
     "repeated class names": 5,
     "large classes": 2,
     "methods of the largest class": 34,
-    "`for each in`": 25,
+    "`for each in`": 1,
 }
 
 ADVICE = {
