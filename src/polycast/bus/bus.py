@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., object]")
+ORDINARY = 0  # the priority of most events
+_log = log_of("polycast")
 
 
 class Registrar(Protocol[T]):
@@ -91,17 +94,10 @@ def _is_callback(what: object) -> TypeGuard[Callable[..., object]]:
     return callable(what) and not isinstance(what, type) and get_origin(what) is None
 
 
-F = TypeVar("F", bound="Callable[..., object]")
-
-
 class FilteredOptions(SubscribeOptions, Generic[T], total=False):
     """How to subscribe to events of a type, and the filter that they have to pass."""
 
     where: Callable[[T], object] | None
-
-
-ORDINARY = 0  # the priority of most events
-_log = log_of("polycast")
 
 
 class Bus:

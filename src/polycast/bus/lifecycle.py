@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from polycast.delivery import Mailbox
     from polycast.subscriptions.subscription_registry import MailboxTable
 
+WITHIN = 5.0  # seconds for all buses together to deliver what they have
+DRAINED_WITHIN = 60.0  # seconds for a bus that nobody has, while the program goes on
+GRACE = 2.0  # seconds more for their threads, files and connections
+_log = log_of("polycast")
+_open: WeakSet[Bus] = WeakSet()
+_let_go: dict[threading.Thread, Callable[[], None]] = {}  # what of buses that nobody has
+
 
 class Lifecycle:
     """What a bus and its views have in common: whether it is open, closing or closed."""
@@ -142,14 +149,6 @@ def stop_threads(engine: Engine) -> None:
     engine.services.timers.close()
     engine.services.pool.close(0.0)
     engine.services.loop.close(0.0)
-
-
-WITHIN = 5.0  # seconds for all buses together to deliver what they have
-DRAINED_WITHIN = 60.0  # seconds for a bus that nobody has, while the program goes on
-GRACE = 2.0  # seconds more for their threads, files and connections
-_log = log_of("polycast")
-_open: WeakSet[Bus] = WeakSet()
-_let_go: dict[threading.Thread, Callable[[], None]] = {}  # what of buses that nobody has
 
 
 class _Hook:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from polycast.events import Identity
 
 
+TABLE = "polycast_handled"
+COLUMNS = ("subscription", "publisher", "epoch", "sequence")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -77,10 +79,6 @@ def _wants_delivery(function: Callable[..., Any]) -> bool:
         names = ", ".join(parameter.name for parameter in needed)
         raise BadCallbackError(function, why=f"it needs {len(needed)} arguments ({names})")
     return len(needed) == 2
-
-
-TABLE = "polycast_handled"
-COLUMNS = ("subscription", "publisher", "epoch", "sequence")
 
 
 class EffectTransaction:

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from polycast.config import Clock
 
 
+_log = log_of("polycast")
+CLOCK_LOOK = 0.01  # how often a clock that somebody else turns is looked at, in real seconds
+LONGEST = 3_600.0  # a wait may not be as long as a timer
 CORE = 4  # threads kept
 MOST = 1_000  # threads at most, if callbacks are slow; those that are stuck do not count
-_log = log_of("polycast")
 TICK = 0.01  # seconds without progress after which more threads are started
 LOOK = 0.5  # seconds between two looks at callbacks that run
 BURST = 64  # threads started at once, one for each job that waits
@@ -255,10 +257,6 @@ class LoopThread:
         loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join(timeout)
-
-
-CLOCK_LOOK = 0.01  # how often a clock that somebody else turns is looked at, in real seconds
-LONGEST = 3_600.0  # a wait may not be as long as a timer
 
 
 class Timer:
