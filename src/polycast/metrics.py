@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from polycast.plain_text import plain
+from polycast.plain_text import plain, words_of
 
 FEW = 3  # consecutive failures that may be chance
 _LONGEST = 200  # characters of an error
@@ -64,10 +64,6 @@ class Trials:
 
 
 def _in_one_line(error: BaseException) -> str:
-    name = type(error).__name__
-    try:
-        said = str(error)
-    except Exception as broken:  # of a class of a user
-        said = f"({type(broken).__name__} while it was put into words)"
+    name, said = type(error).__name__, words_of(error)
     text = plain(f"{name}: {said}" if said else name)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."

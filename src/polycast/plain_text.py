@@ -25,6 +25,15 @@ def plain(text: str) -> str:
     return _OBEYED.sub(_shown, text)
 
 
+def words_of(error: BaseException) -> str:
+    """What an error says, as a store can keep it, even if its class cannot put it into words."""
+    try:
+        said = str(error)
+    except BaseException as broken:  # of a class of a user
+        said = f"({type(broken).__name__} while it was put into words)"
+    return str.encode(said, errors="backslashreplace").decode()
+
+
 def plain_lines(text: str) -> str:
     """Escape control characters except new lines and tabs, for our own text with foreign parts."""
     return _BUT_LINES.sub(_shown, text)

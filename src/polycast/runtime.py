@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from polycast.errors import ForkedError, WouldDeadlockError
+from polycast.errors.failures import run_as_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -252,7 +253,8 @@ class InterruptibleEvent:
 def _thread(
     target: Callable[..., None], *, name: str, args: tuple[Any, ...] = ()
 ) -> threading.Thread:
-    return threading.Thread(target=target, args=args, name=name, daemon=True)
+    args = (target, *args)
+    return threading.Thread(target=run_as_ours, args=args, name=name, daemon=True)
 
 
 def _executor(workers: int, name: str) -> Executor:

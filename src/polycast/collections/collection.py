@@ -22,7 +22,7 @@ from polycast.collections.supply import Supply, check_supplier
 from polycast.config import seconds
 from polycast.delivery import callback_for
 from polycast.errors import BadOptionError, NotAPullCollectionError, NotATypeError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.matching import Selector, TopicPattern, selector_for
 from polycast.typesystem import conforms
 
@@ -62,7 +62,7 @@ class Buffer(Generic[E]):
             self._tokens[threading.get_ident()] = attempt.token
         try:
             return cast("E", attempt.event())
-        except FAILURES as error:  # of its context: this attempt has failed
+        except failures_here() as error:  # of its context: this attempt has failed
             self._mailbox.worker.settle("get()", self._tokens.pop(threading.get_ident()), error)
             return self.get(timeout)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from polycast.delivery.delivery import Callback, Delivery
 from polycast.delivery.queue import ARRIVALS
-from polycast.errors.failures import FAILURES, check_has_run, is_to_be_awaited
+from polycast.errors.failures import check_has_run, failures_here, is_to_be_awaited
 from polycast.runtime import FORKS, check_free
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Consumer:
             said = self.callback.function(*self.arguments(attempt))
             if said is not None:
                 check_has_run(f"the callback of {self.title}, in the publisher's thread,", said)
-        except FAILURES as error:
+        except failures_here() as error:
             return error
         finally:
             callbacks_under_way.reset(mark)

@@ -9,7 +9,7 @@ from polycast.delivery.cursors import TOKENS, StoreCursor, letter_of
 from polycast.delivery.delivery import Nack
 from polycast.delivery.queue import Attempt
 from polycast.errors import NotSettledError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.metrics import Trials
 from polycast.stores import GroupMember
 from polycast.stores.claims import SettledClaim, SettleRequest, Stale, StoredProcedure, settle, tidy
@@ -79,7 +79,7 @@ class GroupMembers:
         lock = self._mailbox.queue.locked
         try:
             passes = where is None or bool(where.function(event))
-        except FAILURES as error:
+        except failures_here() as error:
             self._mailbox.unfit(error)
             with lock():
                 self._trials.setdefault(member, Trials()).fail(error)

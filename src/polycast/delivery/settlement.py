@@ -10,6 +10,7 @@ from polycast.delivery.dead_letters import DeadLetter
 from polycast.delivery.delivery import Nack, Reject
 from polycast.delivery.queue import Attempt
 from polycast.errors import SubscriptionEndedError
+from polycast.plain_text import words_of
 from polycast.stores import Undecodable
 
 if TYPE_CHECKING:
@@ -221,9 +222,9 @@ class Settlement:
 
     def letter(self, entry: Entry, error: BaseException, attempts: int) -> DeadLetter:
         """Return the dead letter of an entry."""
-        reason = str(error) or type(error).__name__
-        if not isinstance(error, Reject | Nack | SubscriptionEndedError):
-            reason = f"{type(error).__name__}: {error}"
+        said, kind = words_of(error), type(error).__name__
+        is_plain = isinstance(error, Reject | Nack | SubscriptionEndedError)
+        reason = said or kind if is_plain else f"{kind}: {said}"
         now = self._services.clock.time()
         return DeadLetter(entry, self._name, reason, error, attempts, now)
 

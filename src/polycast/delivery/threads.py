@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from polycast.config import SystemClock
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.plain_text import log_of
 from polycast.runtime import SYSTEM, Home, Runtime, is_mine, note
 
@@ -75,7 +75,8 @@ class Pool:
     ) -> None:
         self.clock, self.stuck_timeout, self._most = clock, stuck_timeout, most
         self._runtime = runtime
-        self._ready: queue.SimpleQueue[Job | None] = runtime.queue()
+        self._queued: deque[Job | None] = deque()  # with None, a thread ends
+        self._ready: queue.SimpleQueue[bool] = runtime.queue()  # something for each of them
         self._workers: dict[_Worker, threading.Thread] = {}
         self._lock = runtime.rlock()
         self._started = itertools.count(1)
@@ -89,7 +90,8 @@ class Pool:
 
     def submit(self, job: Job) -> None:
         """Run a job soon."""
-        self._ready.put(job)
+        self._queued.append(job)
+        self._ready.put(True)
         if self._idle <= 0 and len(self._workers) < CORE and not is_mine(self._lock):
             self._add_worker()  # else it is what was interrupted, and the watcher looks, too
         if self._unwatched or self._ready.qsize() > self._idle:
@@ -136,13 +138,20 @@ class Pool:
         while True:
             with self._lock:
                 self._idle += 1
-            job = self._ready.get()
+            try:
+                self._ready.get()
+            except BaseException:  # another thread raised it here, too late for the callback
+                _log.exception("a thread of the pool was interrupted between two jobs")
             with self._lock:
                 self._idle -= 1
                 self._progress += 1
                 are_few = self._ready.qsize() > self._idle
             if are_few:
                 self._watch.set()
+            try:
+                job = self._queued.popleft()
+            except IndexError:  # the interrupted one has taken it, without having been asked to
+                continue
             if job is None:
                 break
             worker.job = job
@@ -206,7 +215,8 @@ class Pool:
             workers = list(self._workers.values())
             threads = workers if self._watcher is None else [*workers, self._watcher]
         for _ in workers:
-            self._ready.put(None)
+            self._queued.append(None)
+            self._ready.put(True)
         self._watch.set()
         self._pause.set()
         deadline = self._runtime.monotonic() + timeout
@@ -349,7 +359,7 @@ class Timers:
             return False
         try:
             action()
-        except FAILURES:
+        except failures_here():
             _log.exception("a timer failed")
         return True
 

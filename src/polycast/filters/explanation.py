@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError, NotAvailableError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import conjunctions
@@ -189,7 +189,7 @@ def _verdict(node: nodes.Node, event: Any, depth: int) -> Verdict:
     try:
         value = evaluate(node, event, ())
         passes = bool(value)
-    except FAILURES as error:
+    except failures_here() as error:
         return Verdict(text, depth, None, f"fails: {type(error).__name__}: {error}")
     shown = "" if value is passes else f" ({value!r:.60})"
     return Verdict(text, depth, passes, f"is {passes}{shown}")

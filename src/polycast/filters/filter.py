@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, overload
 
 from polycast.errors import BadOptionError, FilterError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters.backends import interpreter
 from polycast.filters.backends.python import Generated, SourceWriter, generate
 from polycast.filters.conditions import Condition
@@ -95,7 +95,7 @@ class Filter(Generic[T_contra]):
         function = self.on(topic).function
         try:
             return bool(function(event))
-        except FAILURES:
+        except failures_here():
             return False
 
     def interpret(self, event: T_contra, /, *, topic: str | None = None) -> bool:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from polycast.errors import BadOptionError, HistoryGoneError, NoHistoryError, TakenOverError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.routing.translation import (
     EntryForms,
     RecipientQuery,
@@ -145,5 +145,5 @@ def _anew(entry: Entry) -> Entry | None:
     """An entry for another attempt: what may be another each time is made anew."""
     try:
         return entry.anew()
-    except FAILURES:
+    except failures_here():
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.errors import HistoryGoneError, NoRowError, NotDecodableError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.pipeline.event_rows import EventRows, EventTexts, Misfit, arrays_of
 from polycast.pipeline.read_request import ReadRequest, RecordSelection
 from polycast.pipeline.table_schema import PAYLOAD, Field, fields_of, schema_of, shared_fields
@@ -144,7 +144,7 @@ class RowReader:
             return wire_name(type(event)), self._rows.row_of(event)
         except Misfit as misfit:
             misfits.add(stored, misfit)
-        except FAILURES as error:  # a function of the context may raise anything
+        except failures_here() as error:  # a function of the context may raise anything
             why = f"in context {self.request.context!r} it raised {type(error).__name__}: {error}"
             misfits.add(stored, why)
         return None

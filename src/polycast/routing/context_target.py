@@ -6,7 +6,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors.failures import FAILURES, check_has_run
+from polycast.errors.failures import check_has_run, failures_here
 from polycast.events.isolation import copied, copier
 from polycast.filters.tree.relaxation import all_open
 from polycast.routing.translation import TranslationFailed
@@ -184,14 +184,14 @@ class ContextTarget:
             try:
                 if test is not None and not test(asked):
                     continue
-            except FAILURES as error:
+            except failures_here() as error:
                 target.unfit(error)
                 continue
             try:
                 assert call is not None
                 if (said := call(there if own is None else own())) is not None:
                     check_has_run("a callback in the publisher's thread", said)
-            except FAILURES as error:
+            except failures_here() as error:
                 form = (there, again, own)
                 reports.append(partial(self._report, target=target, form=form, error=error))
             except BaseException as error:  # for the publisher, when the others have the event
@@ -282,7 +282,7 @@ class ContextGroupTarget(ContextTarget):
         for context in self._contexts:
             try:
                 context._call(root)
-            except FAILURES as error:
+            except failures_here() as error:
                 reports.append(partial(context.failed, error=error))
             except BaseException as error:  # for the publisher, when the others have the event
                 interrupt = error

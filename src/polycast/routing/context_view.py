@@ -9,7 +9,7 @@ import msgspec
 from polycast.contexts import Context
 from polycast.contexts.declare.context_state import read_state, state_of
 from polycast.errors import BadContextError, BadOptionError, ContextRefusedError, NotDecodableError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.events import JSON, codec_for
 from polycast.routing.context_versions import ContextHistory, functions_in
 from polycast.routing.search import known_types
@@ -281,7 +281,7 @@ class ContextComparison:
             return {"type": wire_name(type(event)), **shown}
         except NotDecodableError:
             return None
-        except FAILURES as error:  # a function of the context may raise anything
+        except failures_here() as error:  # a function of the context may raise anything
             return error
 
 

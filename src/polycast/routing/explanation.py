@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from polycast.config import level_named
 from polycast.errors import EventTooDeepError, NotDecodableError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.events import codec_for
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.plain_text import plain_lines
@@ -197,7 +197,7 @@ def event_now(event: Any, context: str | None, translation: ContextTranslation) 
         return EventView(cls, name, lambda: event, (f"{name} is a type of context {context!r}",))
     try:
         there = member.incoming.translate(event)  # which counts nothing
-    except FAILURES as error:
+    except failures_here() as error:
         said = (
             str(error) if isinstance(error, EventTooDeepError) else f"a function raised {error!r}"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,13 +10,13 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotDecodableError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.events import codec_for
 from polycast.filters.tree.projection import attributes_read
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.matching import Matcher, Selectors
 from polycast.routing.evaluable import NO_EFFORT, Effort
-from polycast.routing.translation import letter_name
+from polycast.routing.translation import letter_name, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -214,7 +213,7 @@ class MatchBatch:
 
     def fail(self, name: str, place: int, error: BaseException) -> None:
         """Note that a subscription could not be matched against a record."""
-        stored, reason = self.records[place], "".join(traceback.format_exception(error)).rstrip()
+        stored, reason = self.records[place], reason_of(error)
         self.result.failures.append(MatchFailure(name, stored.position, stored.record, reason))
 
     def finished(self) -> MatchResult:
@@ -452,7 +451,7 @@ class ContextMatch:
             try:
                 translated.append(translate(event))
                 good.append(place)
-            except FAILURES as error:
+            except failures_here() as error:
                 batch.fail(letter_name(self.context or ""), place, error)
         return translated, good
 

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters.tree.relaxation import all_open
 from polycast.matching import Matcher, Selector
 from polycast.routing.match import RecordMatcher
@@ -492,6 +492,6 @@ class Plan:
                 verdict = True if test is None else test(event)
                 if verdict:
                     hits.append((target, verdict))
-            except FAILURES as error:
+            except failures_here() as error:
                 target.unfit(error)
         return hits

@@ -11,7 +11,7 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOptionError
-from polycast.errors.failures import FAILURES, check_has_run
+from polycast.errors.failures import check_has_run, failures_here
 from polycast.routing.context_target import (
     ContextGroupTarget,
     ContextTarget,
@@ -227,7 +227,7 @@ class MemoryPublisher:
                     event = form.event if form.own is None else form.own()
                     if (said := call(event)) is not None:
                         check_has_run("a callback in the publisher's thread", said)
-                except FAILURES as error:
+                except failures_here() as error:
                     target.failed(entry_as(entry, form), error)
 
 
@@ -387,7 +387,7 @@ class RouteCompiler:
         locked = shape.locked
         slow = RouteFallback(self._publisher, self._dispatcher, key, direct, locked=locked)
         return {
-            "FAILURES": FAILURES,
+            "failures_here": failures_here,
             "has_run": _has_run,
             "Receipt": Receipt,
             "Entry": Entry,

@@ -204,7 +204,7 @@ def _queued_tests(shape: RouteShape) -> Iterator[str]:
             continue
         yield "try:"
         yield f" hit_{number} = test_{number}(event) or None"
-        yield "except FAILURES as error:"
+        yield "except failures_here() as error:"
         yield f" hit_{number} = None"
         yield f" unfit(box_{number}, error)"
 
@@ -219,7 +219,7 @@ def _queued_loop_tests(shape: RouteShape) -> Iterator[str]:
     yield " try:"
     yield "  hit = True if test is None else test(event) or None"
     yield "  if hit is not None: hits.append((box, hit))"
-    yield " except FAILURES as error:"
+    yield " except failures_here() as error:"
     yield "  unfit(box, error)"
 
 
@@ -285,7 +285,7 @@ def _direct_calls(shape: RouteShape) -> Iterator[str]:
             yield f" if {expression}:"
         yield f"{space}step = {2 * number + 1}"
         yield f"{space}if (said := call_{number}(event)) is not None: has_run(said)"
-        yield "except FAILURES as error:"
+        yield "except failures_here() as error:"
         yield " raised(step, event, here, error)"
 
 
@@ -298,7 +298,7 @@ def _direct_loop() -> Iterator[str]:
     yield "   if not want(event): continue"
     yield "   step += 1"
     yield "  if (said := call(event)) is not None: has_run(said)"
-    yield " except FAILURES as error:"
+    yield " except failures_here() as error:"
     yield "  raised(step, event, here, error)"
 
 
@@ -308,7 +308,7 @@ def _chosen_calls() -> Iterator[str]:
     yield " step = 2 * number + 1"
     yield " try:"
     yield "  if (said := calls[number](event)) is not None: has_run(said)"
-    yield " except FAILURES as error:"
+    yield " except failures_here() as error:"
     yield "  raised(step, event, here, error)"
 
 

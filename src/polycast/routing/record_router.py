@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotDecodableError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.events import codec_for
 from polycast.events.isolation import Copies, is_fixed
+from polycast.plain_text import words_of
 from polycast.routing.dispatcher import ROUNDS
 from polycast.routing.translation import EntryForms, RecipientQuery, TranslationFailed, entry_in
 from polycast.stores import Entry, Publisher, Stored, Undecodable
@@ -103,8 +104,8 @@ class RecordRouter:
                 own = Copies([event], decode, record, self.registry)
         except NotDecodableError as error:
             event = Undecodable(error)
-        except FAILURES as error:  # of its class, which may do something when it is made
-            why = f"making it raised {type(error).__name__}: {error}"
+        except failures_here() as error:  # of its class, which may do something when it is made
+            why = f"making it raised {type(error).__name__}: {words_of(error)}"
             event = Undecodable(NotDecodableError(f"an event of class {record.name!r}", why=why))
         key = (record.identity.publisher, record.identity.epoch)
         publisher = self._publishers.get(key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.events.isolation import copied, copier
 from polycast.stores import Entry, Undecodable
 
@@ -185,7 +185,7 @@ class ContextTranslation:
 def _carried(context: str, cross: Callable[[Any], Any], event: Any) -> Any:
     try:
         return cross(event)
-    except FAILURES as error:
+    except failures_here() as error:
         raise TranslationFailed(context, error) from None
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from polycast.config import SystemClock
 from polycast.errors import StoreClosedError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.events import encode_record
 from polycast.stores.contract import Store, bury_astray
 from polycast.stores.sqlite.schema import STEPS
@@ -223,7 +223,7 @@ class MemoryStore(Store):
                 if self._closed:
                     raise StoreClosedError()
                 future.set_result(work())
-            except FAILURES as error:
+            except failures_here() as error:
                 future.set_exception(error)
         for woken in self._woken:
             woken()

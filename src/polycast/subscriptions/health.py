@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Literal
 
-from polycast.errors.failures import FAILURES, STORE_FAILURES
+from polycast.errors.failures import STORE_FAILURES, failures_here
 from polycast.filters import Filter
 from polycast.filters.tree.relaxation import EVERYTHING, is_open, relaxed
 from polycast.metrics import Counts, Trials
@@ -271,7 +271,7 @@ class _Late:
             try:
                 bool(part.on(record.topic).function(event))
                 trials.work()
-            except FAILURES as error:
+            except failures_here() as error:
                 trials.fail(error)
         return trials
 

@@ -12,7 +12,7 @@ from polycast.contexts.resolve.inheritance import from_above
 from polycast.contexts.run.member import EventCounts, FederationMember, PendingMembers, Statistics
 from polycast.contexts.run.translator import Translator, check_depth
 from polycast.errors import BadContextError, ContextRefusedError, NotTranslatedError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.plain_text import log_of
 from polycast.runtime import shared_lock
 
@@ -247,7 +247,7 @@ class Federation:
             self._counts.failed(member, way, cls, error)
             check_depth(event)
             raise
-        except FAILURES as error:
+        except failures_here() as error:
             self._counts.failed(member, way, cls, error)
             raise
         way.counts[cls] = way.counts.get(cls, 0) + 1

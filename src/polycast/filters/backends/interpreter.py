@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters.tree import nodes, operators
 from polycast.filters.tree.language_registry import language_of
 
@@ -18,7 +18,7 @@ def matches(node: nodes.Node, event: Any) -> bool:
     """Whether an event passes; an evaluation that fails does not match."""
     try:
         return bool(evaluate(node, event, ()))
-    except FAILURES:
+    except failures_here():
         return False
 
 

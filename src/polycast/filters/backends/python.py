@@ -15,7 +15,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import FilterError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import BUILTINS, answered, answering, is_users, reach
@@ -80,7 +80,7 @@ def passes(function: Callable[[Any], object], event: Any) -> bool:
     """Whether a function says yes to an event; one that fails does not."""
     try:
         return bool(function(event))
-    except FAILURES:
+    except failures_here():
         return False
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from polycast.errors.failures import FAILURES, check_has_run
+from polycast.errors.failures import check_has_run, failures_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ def answering(function: Callable[[Any], object]) -> Callable[[Any], object]:
     def answer(event: Any) -> object:
         try:
             said = function(event)
-        except FAILURES:
+        except failures_here():
             raise
         except BaseException as error:  # such as the time-outs of some libraries: it has failed
             if isinstance(error, KeyboardInterrupt):

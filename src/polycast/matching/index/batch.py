@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOptionError
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.events.instances import anatomy_of, rebuild
 from polycast.filters.normal_form.ordered_domains import ABSENT
 from polycast.filters.tree import nodes
@@ -77,7 +77,7 @@ def _ordered(domain: Domain, values: list[Any], odd: set[int]) -> Ordered:
     for number, value in enumerate(values):
         try:
             known = domain.coerce(value)
-        except FAILURES:
+        except failures_here():
             odd.add(number)
             continue
         if known is not ABSENT and known == known:

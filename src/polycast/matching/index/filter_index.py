@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters.backends.python import generate
 from polycast.filters.normal_form.disjunction import conjunctions
 from polycast.matching.index.batch import EventBatch, Objects
@@ -61,7 +61,7 @@ class WaitingFilter:
             if self._function is None:
                 self._function = generate(self._tree).function
             return bool(self._function(event))
-        except FAILURES:
+        except failures_here():
             return False
 
 

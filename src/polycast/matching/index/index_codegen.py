@@ -10,7 +10,7 @@ from bisect import bisect_right
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters.backends.python import SourceWriter, compile_quietly
 from polycast.filters.normal_form.ordered_domains import (
     ABSENT,
@@ -45,7 +45,7 @@ class FunctionSource:
     def __init__(self) -> None:
         self.writer = SourceWriter("value")
         self.names = self.writer.names
-        self.names.update(__builtins__={}, FAILURES=FAILURES, ABSENT=ABSENT, type=type)
+        self.names.update(__builtins__={}, failures_here=failures_here, ABSENT=ABSENT, type=type)
 
     def reference(self, value: Any) -> str:
         """A name for a value."""
@@ -129,7 +129,7 @@ def _row_lines(
     if residual:
         yield f"{space}try:"
         yield f"{space} if {' and '.join(residual)}: add({number})"
-        yield f"{space}except FAILURES: pass"
+        yield f"{space}except failures_here(): pass"
     else:
         yield f"{space}add({number})"
 
@@ -200,7 +200,7 @@ def memo_function(node: nodes.Node, slot: int) -> Callable[..., int]:
         "def ask(event, memo):",
         " try:",
         f"  found = 1 if {expression} else 2",
-        " except FAILURES:",
+        " except failures_here():",
         "  found = 3",
         f" memo[{slot}] = found",
         " return found",
@@ -227,7 +227,7 @@ def read_or_absent(function: Callable[[Any], Any], event: Any) -> Any:
     """What a function reads of an event; ABSENT if it cannot."""
     try:
         return function(event)
-    except FAILURES:
+    except failures_here():
         return ABSENT
 
 
@@ -270,7 +270,7 @@ def _reading(layout: Layout, source: FunctionSource) -> Iterator[str]:
         raw = column.name
         yield " try:"
         yield f"  {raw} = {source.writer.write(column.term)}"
-        yield " except FAILURES:"
+        yield " except failures_here():"
         yield f"  {raw} = ABSENT"
         for lane in column.lanes.values():
             coerce = source.reference(lane.domain.coerce)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters.normal_form.ordered_domains import ABSENT, Interval
 from polycast.matching.index import index_codegen as codegen
 from polycast.matching.index.lanes import Bucket, Estimate, TermColumns
@@ -86,7 +86,7 @@ class Layout:
         """The filters that an event passes."""
         try:
             return self.run(event)
-        except FAILURES:  # one of its values is odd
+        except failures_here():  # one of its values is odd
             return self._evaluate(event)
 
     def _evaluate(self, event: Any) -> list[int]:
@@ -98,7 +98,7 @@ class Layout:
             for lane in column.lanes.values():
                 try:
                     value = lane.domain.coerce(raw)
-                except FAILURES:
+                except failures_here():
                     lane.everything.evaluate(*arguments)
                     continue
                 if value == value:
@@ -125,7 +125,7 @@ class Layout:
         """The values of each term for many events; ABSENT where it cannot be read."""
         try:
             return codegen.columns_function(self)(events)
-        except FAILURES:
+        except failures_here():
             return tuple(codegen.read_term(column.term, events) for column in self.columns)
 
     def watch(self, watcher: Callable[[tuple[Any, ...]], None] | None) -> None:

@@ -154,19 +154,22 @@ static int place_in(const Column *column, PyObject *value, Value *found) {
     return 1;
 }
 
-/* What polycast.errors.failures names: all but what is for the whole program, as Ctrl-C is. */
+/* As polycast.errors.failures says for this thread: all but what is for the program, as Ctrl-C. */
 static int is_failure(void) {
-    static PyObject *failures = NULL;
+    static PyObject *failures_here = NULL;
     if (PyErr_ExceptionMatches(PyExc_Exception)) return 1;
-    if (failures == NULL) {
-        PyObject *kind, *value, *trace;
-        PyErr_Fetch(&kind, &value, &trace);
+    PyObject *kind, *value, *trace, *failures = NULL;
+    PyErr_Fetch(&kind, &value, &trace);
+    if (failures_here == NULL) {
         PyObject *module = PyImport_ImportModule("polycast.errors.failures");
-        if (module != NULL) failures = PyObject_GetAttrString(module, "FAILURES");
+        if (module != NULL) failures_here = PyObject_GetAttrString(module, "failures_here");
         Py_XDECREF(module);
-        PyErr_Restore(kind, value, trace); /* without the module, it is the program that ends */
     }
-    return failures != NULL && PyErr_ExceptionMatches(failures);
+    if (failures_here != NULL) failures = PyObject_CallNoArgs(failures_here);
+    int matches = failures != NULL && PyErr_GivenExceptionMatches(kind, failures);
+    Py_XDECREF(failures);
+    PyErr_Restore(kind, value, trace); /* without the module, it is the program that ends */
+    return matches;
 }
 
 /* What was raised makes a value odd, unless it is to stop the program. */
