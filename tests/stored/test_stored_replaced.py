@@ -39,3 +39,23 @@ def test_one_that_is_idle_says_so_when_it_is_asked(
     remove(path)
     assert any("removed or replaced" in each for each in bus.health().problems)
     bus.close(timeout=1)
+
+
+def test_no_new_store_begins_beside_the_log_of_one_that_was_moved(tmp_path: Path) -> None:
+    """SQLite would delete the log, and what is nowhere else with it."""
+    path, elsewhere = tmp_path / "events.db", tmp_path / "moved.db"
+    url = f"sqlite:///{path}"
+    bus = pc.Bus(url)
+    assert all(receipt.durable for receipt in bus.publish_many([Sale(1), Sale(2)]))
+    path.rename(elsewhere)
+    with pytest.raises(pc.StoreReplacedError):
+        bus.publish(Sale(3))
+    bus.close()
+    with pytest.raises(pc.NotAStoreError, match=r"its write-ahead log is.*move the log away"):
+        pc.Bus(url)
+    elsewhere.rename(path)
+    got: list[Sale] = []
+    with pc.Bus(url) as again:
+        again.subscribe(Sale, got.append, since="beginning")
+        assert again.flush(10)
+    assert got == [Sale(1), Sale(2)]

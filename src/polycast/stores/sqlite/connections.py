@@ -276,6 +276,8 @@ def connect(
 ) -> apsw.Connection:
     """Open a connection with the settings of every connection to a store."""
     check_own(path)
+    if create:
+        _check_not_moved(path)
     flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
     flags |= apsw.SQLITE_OPEN_CREATE if create else 0
     try:
@@ -295,6 +297,19 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+def _check_not_moved(path: str) -> None:
+    """Refuse to begin a store beside the log of another: SQLite would delete what that holds."""
+    log = f"{path}-wal"
+    with suppress(OSError):
+        if not os.path.exists(path) and (size := os.path.getsize(log)):
+            raise NotAStoreError(
+                path,
+                why=f"it is not there, but its write-ahead log is: {size:,} bytes in {log}, which "
+                "may hold events that are nowhere else",
+                instead="Put the file back beside its log; or move the log away, to begin anew",
+            )
 
 
 @contextmanager
