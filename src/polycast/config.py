@@ -11,14 +11,7 @@ from polycast.errors import BadOptionError
 
 Order = Literal["none", "fifo", "total"]
 LevelName = Literal[
-    "weak_bag",
-    "weak_set",
-    "strong_bag",
-    "strong_set",
-    "array",
-    "list",
-    "sorted_bag",
-    "sorted_set",
+    "weak_bag", "weak_set", "strong_bag", "strong_set", "array", "list", "sorted_bag", "sorted_set"
 ]
 DeliveryName = Literal["best_effort", "at_most_once", "at_least_once", "exactly_once"]
 OrderName = Literal["none", "publisher", "total"]

@@ -27,15 +27,7 @@ from polycast.collections import (
     Supply,
 )
 from polycast.config import Clock
-from polycast.contexts import (
-    Context,
-    Federation,
-    Unit,
-    impure,
-    maps_to,
-    transform_with,
-    unchecked,
-)
+from polycast.contexts import Context, Federation, Unit, impure, maps_to, transform_with, unchecked
 from polycast.delivery import DeadLetter, DeadLetters, Delivery
 from polycast.errors import *
 from polycast.events import Identity, StructuredEvent, TaggedUnion

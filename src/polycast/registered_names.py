@@ -9,13 +9,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from polycast.plain_text import log_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # Functions of Python itself that take one value, return another, and do nothing else.
 BUILT_IN: dict[str, Callable[..., Any]] = {

@@ -6,17 +6,15 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from polycast.bus import Bus
-from polycast.delivery import LoopThread, Pool, Timers, Workers
+from polycast.bus import Bus, Undelivered
+from polycast.delivery import Delivery, LoopThread, Pool, Timers, Workers
 from polycast.errors import BadOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from polycast.bus import Undelivered
     from polycast.config import Clock, Isolation
-    from polycast.delivery import Delivery
     from polycast.delivery.threads import Job
     from polycast.runtime import Runtime
 

@@ -13,12 +13,12 @@ from polycast.bus.engines import EngineOptions, engine_for
 from polycast.bus.lifecycle import Lifecycle, close_at_exit, in_a_thread, let_go
 from polycast.bus.stream import Stream
 from polycast.config import SystemClock, check_clock, check_count, check_name, seconds
-from polycast.delivery import Callback, Workers, callback_for
+from polycast.delivery import Callback, DeadLetters, Delivery, Workers, callback_for
 from polycast.errors import BadCallbackError, BadOptionError
-from polycast.matching import Interest, selector_for
+from polycast.matching import Interest, Selector, selector_for
 from polycast.plain_text import log_of
 from polycast.runtime import runtime_of
-from polycast.subscriptions.health import health_of
+from polycast.subscriptions.health import Health, Undelivered, health_of
 from polycast.subscriptions.options import (
     SubscribeOptions,
     SubscribeRequest,
@@ -39,12 +39,9 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock, Isolation
     from polycast.contexts import Context, Federation
-    from polycast.delivery import DeadLetters, Delivery
     from polycast.events import Identity
-    from polycast.matching import Selector
     from polycast.stores import Receipt, Retention
     from polycast.subscriptions.advertisements import Advertisement
-    from polycast.subscriptions.health import Health, Undelivered
     from polycast.subscriptions.options import PublishOptions
     from polycast.subscriptions.subscription import Subscription
 

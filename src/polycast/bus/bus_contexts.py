@@ -5,28 +5,24 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from polycast.contexts import Context, Federation
+from polycast.contexts import Context, Federation, FederationMember
 from polycast.contexts.check.findings import Finding
 from polycast.contexts.declare.context_state import differences, state_of
 from polycast.contexts.declare.statements import annotated_mappings
-from polycast.delivery import DeadLetter
+from polycast.delivery import DeadLetter, DeadLetters
 from polycast.delivery.cursors import record_of
 from polycast.errors import BadContextError, BadOptionError, ContextConflictError, StoreError
 from polycast.routing.context_versions import ContextHistory, StoredTranslation
 from polycast.routing.translation import TranslationFailed, letter_name, reason_of
-from polycast.stores import Letter, Stored
-from polycast.typesystem import describe_all
+from polycast.stores import ContextVersion, Entry, Letter, Store, Stored, Transaction, View
+from polycast.typesystem import Description, describe_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
     from polycast.config import Clock
-    from polycast.contexts import FederationMember
-    from polycast.delivery import DeadLetters
     from polycast.routing import Dispatcher, RecordRouter
-    from polycast.stores import ContextVersion, Entry, Store, Transaction, View
-    from polycast.typesystem import Description
 
 
 class BusContexts:

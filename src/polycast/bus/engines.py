@@ -12,15 +12,15 @@ from polycast.broker.client.dialer import addresses_of, is_remote
 from polycast.bus.bus_contexts import BusContexts, StoredContexts
 from polycast.bus.publisher import Publishing, StoredPublishing
 from polycast.bus.stored_dead_letters import StoredLetters
-from polycast.delivery import DeadLetters, Services
+from polycast.delivery import DeadLetters, Mailbox, Services, Workers
 from polycast.delivery.consumer import is_called_back
 from polycast.errors import BadOptionError, NotATypeError
 from polycast.events.isolation import snapshot
 from polycast.log_reader.history import LogHistory
 from polycast.log_reader.log_reader import LogReader
 from polycast.routing import Dispatcher, MemoryPublisher, RecordRouter, StorePublisher
-from polycast.runtime import runtime_of
-from polycast.stores import Publisher, Recent, open_store, path_of
+from polycast.runtime import Runtime, runtime_of
+from polycast.stores import Publisher, Recent, Retention, Store, open_store, path_of
 from polycast.subscriptions.advertisements import Advertisements
 from polycast.subscriptions.dead_letter_replay import DeadLetterReplay
 from polycast.subscriptions.delivery_progress import MemoryProgress, Quiescence, StoreProgress
@@ -29,17 +29,13 @@ from polycast.subscriptions.memory_backend import MemoryBackend
 from polycast.subscriptions.retention_job import RetentionJob
 from polycast.subscriptions.store_backend import StoreBackend, Watcher
 from polycast.subscriptions.subscription_registry import MailboxTable, SubscriptionRegistry
-from polycast.typesystem import check_shareable, warn_main
+from polycast.typesystem import Registry, check_shareable, warn_main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
     from polycast.config import Clock
-    from polycast.delivery import Mailbox, Workers
-    from polycast.runtime import Runtime
-    from polycast.stores import Retention, Store
-    from polycast.typesystem import Registry
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -213,11 +209,7 @@ def store_engine(
         wait_until_brought=_later(lambda: progress.wait_until_brought),
     )
     services = _services(
-        dispatcher,
-        workers,
-        letters,
-        ended=_later(lambda: backend.forget),
-        source=reader,
+        dispatcher, workers, letters, ended=_later(lambda: backend.forget), source=reader
     )
     backend = StoreBackend(
         store, dispatcher, registry, reader, heartbeat, services, mailboxes, kept_locks

@@ -14,24 +14,21 @@ from polycast.delivery.cursors import letter_of, record_of
 from polycast.delivery.replay import Passed, announce
 from polycast.errors import AccessDeniedError, BrokerRefusedError
 from polycast.errors.failures import STORE_FAILURES
-from polycast.events import encode_record
+from polycast.events import Record, Root, encode_record
 from polycast.matching import Definition
 from polycast.plain_text import log_of
 from polycast.routing.search import place_of
 from polycast.routing.translation import TranslationFailed, context_of_letter, reason_of
-from polycast.stores import Flight, Stored
+from polycast.stores import Flight, Letter, Store, Stored, StoredSubscription, Transaction
 from polycast.stores.claims import OUTLIVING, outliving
-from polycast.subscriptions.subscription_registry import is_kept
+from polycast.subscriptions.subscription_registry import MailboxTable, is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Future
 
     from polycast.config import Clock
-    from polycast.events import Record, Root
     from polycast.routing import RecordRouter, StorePublisher
-    from polycast.stores import Letter, Store, StoredSubscription, Transaction
-    from polycast.subscriptions.subscription_registry import MailboxTable
 
     Replay = Callable[[list[DeadLetter]], tuple[list[DeadLetter], list[DeadLetter]]]
 

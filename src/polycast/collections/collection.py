@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
@@ -17,24 +17,20 @@ from typing import (
     overload,
 )
 
-from polycast.bus import Bus
+from polycast.bus import Bus, PublishOptions, SubscribeOptions, Subscription
 from polycast.collections.supply import Supply, check_supplier
-from polycast.config import seconds
-from polycast.delivery import callback_for
+from polycast.config import Level, Overflow, seconds
+from polycast.delivery import Delivery, Mailbox, Puller, callback_for
 from polycast.errors import BadOptionError, NotAPullCollectionError, NotATypeError
 from polycast.errors.failures import failures_here
 from polycast.matching import Selector, TopicPattern, selector_for
 from polycast.typesystem import conforms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import timedelta
 
     from typing_extensions import TypeForm, Unpack
 
-    from polycast.bus import PublishOptions, SubscribeOptions, Subscription
-    from polycast.config import Level, Overflow
-    from polycast.delivery import Delivery, Mailbox, Puller
     from polycast.stores import Entry, Receipt
 
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polycast.delivery.delivery import Callback, Delivery
-from polycast.delivery.queue import ARRIVALS
+from polycast.delivery.queue import ARRIVALS, Attempt
 from polycast.errors.failures import check_has_run, failures_here, is_to_be_awaited
 from polycast.runtime import FORKS, check_free
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
-
     from polycast.delivery.mailbox import Lease, Mailbox
-    from polycast.delivery.queue import Attempt
     from polycast.errors import SubscriptionEndedError
     from polycast.matching import Interest
     from polycast.stores import Entry
@@ -399,10 +396,7 @@ class PoolConsumer(Consumer):
         return AWAITED
 
     async def _awaited(
-        self,
-        awaitable: Awaitable[object],
-        failures: tuple[type[BaseException], ...],
-        _: LoopTask,
+        self, awaitable: Awaitable[object], failures: tuple[type[BaseException], ...], _: LoopTask
     ) -> Outcome:
         try:
             await awaitable

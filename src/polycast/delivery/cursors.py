@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from polycast.errors import BrokerRefusedError, NotSettledError, StoreError
 from polycast.plain_text import log_of
-from polycast.stores import Flight, Letter, Mark
+from polycast.stores import Entry, Flight, Letter, Mark, Store, Transaction
 from polycast.stores.claims import forget_outliving
 from polycast.stores.liveness import wall_offset
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from polycast.delivery.dead_letters import DeadLetter, DeadLetters
     from polycast.delivery.queue import Attempt
     from polycast.events import Record
-    from polycast.stores import Entry, Store, Transaction
 
 _log = log_of("polycast")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
@@ -14,8 +14,6 @@ from polycast.errors import CutOffError
 from polycast.runtime import Home, note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from polycast.events import Identity
     from polycast.stores import Entry
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.delivery.cursors import letter_of
 from polycast.delivery.groups import ClaimCursor, GroupMembers
-from polycast.delivery.mailbox import Mailbox
+from polycast.delivery.mailbox import Mailbox, Services
 from polycast.errors import StoreError
 from polycast.plain_text import log_of
-from polycast.stores import Flight, GroupMember
+from polycast.stores import Entry, Flight, GroupMember, Standing, Store, Transaction
 from polycast.stores.claims import (
     Candidate,
     ClaimOrder,
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock, Settings
     from polycast.delivery.consumer import Consumer
-    from polycast.delivery.mailbox import Services
     from polycast.delivery.queue import Attempt, BoundedQueue, Candidacy
     from polycast.matching import Interest
-    from polycast.stores import Entry, Standing, Store, Transaction
 
 Offer = tuple[Flight, "Entry", object]  # a flight that nobody holds, and who here wants it
 Got = list[Offer]

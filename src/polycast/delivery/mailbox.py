@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from polycast.delivery.consumer import callbacks_under_way
-from polycast.delivery.cursors import NOTHING_KEPT
+from polycast.delivery.consumer import Consumer, callbacks_under_way
+from polycast.delivery.cursors import NOTHING_KEPT, Cursor
 from polycast.delivery.groups import GroupMembers
 from polycast.delivery.queue import Attempt, BoundedQueue
 from polycast.delivery.settlement import Settlement
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from polycast.config import Clock, Settings
-    from polycast.delivery.consumer import Consumer
-    from polycast.delivery.cursors import Cursor
     from polycast.delivery.dead_letters import DeadLetters
     from polycast.delivery.distributed_group import GroupClaims
     from polycast.delivery.threads import LoopThread, Pool, Timer, Timers
@@ -102,14 +100,7 @@ class Mailbox:
         self.queue = BoundedQueue(settings, cursor, self.counts, services)
         kind = SoleConsumer if interest.group is None else GroupMembers
         self.members: SoleConsumer | GroupMembers = kind(self, interest)
-        self.settlement = Settlement(
-            name,
-            self.queue,
-            cursor,
-            self.counts,
-            self.members,
-            services,
-        )
+        self.settlement = Settlement(name, self.queue, cursor, self.counts, self.members, services)
         self.worker = DeliveryWorker(self, self.queue, self.settlement)
         self.state = SubscriptionState(self, self.queue, self.settlement)
         self.claims = None if claims is None else claims(self)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from polycast.errors import BadOptionError
-from polycast.routing.search import place_of
-from polycast.stores import Flight
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from polycast.routing.search import SearchResult
-    from polycast.stores import Store, Transaction
+from polycast.routing.search import SearchResult, place_of
+from polycast.stores import Flight, Store, Transaction
 
 MOST = 10_000  # events at a time: whoever is attached takes up all of them at once
 PAGE = 1_000  # in one transaction

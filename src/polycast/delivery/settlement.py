@@ -5,25 +5,22 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from polycast.delivery.consumer import EXPIRED
+from polycast.delivery.consumer import EXPIRED, Consumer
 from polycast.delivery.dead_letters import DeadLetter
 from polycast.delivery.delivery import Nack, Reject
-from polycast.delivery.queue import Attempt
+from polycast.delivery.queue import Attempt, BoundedQueue
 from polycast.errors import SubscriptionEndedError
 from polycast.plain_text import words_of
-from polycast.stores import Undecodable
+from polycast.stores import Entry, Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from polycast.delivery.consumer import Consumer
     from polycast.delivery.cursors import Cursor
     from polycast.delivery.groups import GroupMembers
     from polycast.delivery.mailbox import Services
-    from polycast.delivery.queue import BoundedQueue
     from polycast.delivery.worker import SoleConsumer
     from polycast.metrics import Counts
-    from polycast.stores import Entry
 
 STORE_RETRY = 1.0  # seconds after which what could not be begun is tried again
 _tokens = itertools.count(1)

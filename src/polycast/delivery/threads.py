@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from polycast.config import SystemClock
+from polycast.config import Clock, SystemClock
 from polycast.errors.failures import failures_here
 from polycast.plain_text import log_of
 from polycast.runtime import SYSTEM, Home, Runtime, is_mine, note
@@ -19,8 +19,6 @@ from polycast.runtime import SYSTEM, Home, Runtime, is_mine, note
 if TYPE_CHECKING:
     import queue
     from collections.abc import Callable
-
-    from polycast.config import Clock
 
 
 _log = log_of("polycast")
@@ -66,12 +64,7 @@ class Pool:
     """A few threads, more while callbacks are slow, one in place of each that is stuck."""
 
     def __init__(
-        self,
-        clock: Clock,
-        *,
-        stuck_timeout: float,
-        most: int = MOST,
-        runtime: Runtime = SYSTEM,
+        self, clock: Clock, *, stuck_timeout: float, most: int = MOST, runtime: Runtime = SYSTEM
     ) -> None:
         self.clock, self.stuck_timeout, self._most = clock, stuck_timeout, most
         self._runtime = runtime

@@ -6,8 +6,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED
-from polycast.delivery.queue import ARRIVALS, Attempt, FastPath
+from polycast.delivery.consumer import EXPIRED, PENDING, SKIPPED, Consumer
+from polycast.delivery.queue import ARRIVALS, Attempt, BoundedQueue, FastPath
 from polycast.errors import NotSettledError, TakenOverError, WouldDeadlockError
 from polycast.runtime import check_free
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from polycast.config import Settings
-    from polycast.delivery.consumer import Consumer
     from polycast.delivery.mailbox import Mailbox
-    from polycast.delivery.queue import BoundedQueue
     from polycast.delivery.settlement import Settlement
     from polycast.matching import Interest
     from polycast.metrics import Trials

@@ -12,13 +12,7 @@ from polycast.errors.arguments import NotAwaitedError
 from polycast.errors.server import AccessError
 from polycast.errors.stores import StoreError
 
-__all__ = [
-    "STORE_FAILURES",
-    "check_has_run",
-    "failures_here",
-    "is_to_be_awaited",
-    "run_as_ours",
-]
+__all__ = ["STORE_FAILURES", "check_has_run", "failures_here", "is_to_be_awaited", "run_as_ours"]
 
 _FAILURES: tuple[type[BaseException], ...] = (Exception, SystemExit, GeneratorExit, CancelledError)
 _ALL: tuple[type[BaseException], ...] = (BaseException,)

@@ -10,14 +10,13 @@ import msgspec
 
 from polycast.errors import BadOptionError, NotDecodableError, NotSerialisableError, PolycastError
 from polycast.events.decoder import ObjectDecoder
-from polycast.events.encoder import ObjectEncoder
+from polycast.events.encoder import ObjectEncoder, Writing
 from polycast.events.record import Named
 from polycast.events.wire_forms import Malformed, UnencodableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from polycast.events.encoder import Writing
     from polycast.events.wire_forms import Form
     from polycast.typesystem import Registry
 

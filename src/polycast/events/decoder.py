@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from polycast.errors import NotDecodableError
-from polycast.events.decoder_codegen import quick_glance, quick_lift
-from polycast.events.instances import anatomy_of, rebuild, rebuild_value
+from polycast.events.decoder_codegen import Twin, quick_glance, quick_lift
+from polycast.events.instances import Anatomy, anatomy_of, rebuild, rebuild_value
 from polycast.events.wire_forms import (
     CLASS,
     CONTAINERS,
@@ -25,15 +25,12 @@ from polycast.events.wire_forms import (
     lift_scalar,
 )
 from polycast.runtime import shared_lock
-from polycast.typesystem import Registry, TypeExpression, describe, wire_version
+from polycast.typesystem import Description, Registry, TypeExpression, describe, wire_version
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.standard_types import is_standard
 
 if TYPE_CHECKING:
-    from polycast.events.decoder_codegen import Twin
-    from polycast.events.instances import Anatomy
     from polycast.events.wire_forms import Form
-    from polycast.typesystem import Description
 
     Lift = Callable[[Any], Any]
     Glance = Callable[[bytes], Any]

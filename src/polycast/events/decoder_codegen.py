@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Callable  # msgspec reads it
+from collections.abc import (
+    Callable,  # msgspec reads it
+    Iterator,
+)
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from polycast.events.generated_functions import GeneratedFunction, attribute_name
-from polycast.events.instances import sets_plainly
+from polycast.events.instances import Anatomy, sets_plainly
 from polycast.events.wire_forms import CLASS, CONTAINERS, FIELDS_SET, SCALARS
-from polycast.typesystem import describe, is_made
+from polycast.typesystem import Description, TypeExpression, describe, is_made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from polycast.events.decoder import ObjectDecoder
-    from polycast.events.instances import Anatomy
-    from polycast.typesystem import Description, TypeExpression
 
     Part = tuple[Any, str]
     """The type that msgspec reads, and the expression for the value that is meant."""

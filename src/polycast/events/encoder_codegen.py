@@ -20,16 +20,14 @@ from uuid import UUID
 import msgspec
 
 from polycast.events.generated_functions import GeneratedFunction, attribute_name
-from polycast.events.instances import is_plain_struct
+from polycast.events.instances import Anatomy, is_plain_struct
 from polycast.events.wire_forms import CLASS, CONTAINERS, FIELDS_SET, SCALARS, lower_moment
-from polycast.typesystem import describe
+from polycast.typesystem import TypeExpression, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.events.encoder import Lower, ObjectEncoder
-    from polycast.events.instances import Anatomy
-    from polycast.typesystem import TypeExpression
 
     Quick = Callable[[Any], Any]
     Test = tuple[str, str]

@@ -7,11 +7,9 @@ code, in place of `attr_0`, `attr_1` and so on; every other value of a user come
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from typing import Any
 
 
 class GeneratedFunction:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -26,9 +27,6 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_standard_library
 from polycast.typesystem.wire_names import DESCRIPTION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _BASES: tuple[type, ...] = (
     str,

@@ -21,14 +21,13 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from polycast.events.codec import MSGPACK
+from polycast.events.codec import MSGPACK, HasPayload
 from polycast.events.instances import computed_names, is_python_class, slots_of
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_machinery
 
 if TYPE_CHECKING:
-    from polycast.events.codec import HasPayload
     from polycast.typesystem import Registry
 
 Parts = Callable[[Any], Any]

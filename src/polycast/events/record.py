@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Callable
+from typing import Literal, Protocol
 from zlib import crc32
 
 import msgspec
 
 from polycast.errors import NotDecodableError, NotSerialisableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Identity(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):

@@ -51,16 +51,7 @@ class Malformed(Exception):
 
 SCALARS: dict[str, type] = {
     wire_name(cls): cls
-    for cls in (
-        types.NoneType,
-        bool,
-        int,
-        float,
-        str,
-        bytes,
-        *VALUES,
-        msgspec.UnsetType,
-    )
+    for cls in (types.NoneType, bool, int, float, str, bytes, *VALUES, msgspec.UnsetType)
 }
 CONTAINERS: dict[str, type] = {wire_name(cls): cls for cls in (list, tuple, set, frozenset, dict)}
 

@@ -8,7 +8,8 @@ accessor that yields None does not match, whatever result is required.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from polycast.errors import BadOptionError
 from polycast.filters.backends.interpreter import matches
@@ -17,9 +18,6 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import canonical
 from polycast.filters.tree.canonical_text import render
 from polycast.registered_names import placed_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Condition:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.errors import FilterError, NotAvailableError
 from polycast.errors.failures import failures_here
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.backends.python import generate
-from polycast.filters.normal_form.disjunction import conjunctions
+from polycast.filters.normal_form.disjunction import Predicate, conjunctions
 from polycast.filters.normal_form.ordered_domains import Interval, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import folded
 from polycast.filters.tree.canonical_text import render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from polycast.filters.normal_form.disjunction import Predicate
 
 NO_EVENT: Any = object()
 LONGEST = 2_000  # characters of a column

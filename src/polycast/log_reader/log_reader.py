@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import STORE_FAILURES
 from polycast.log_reader.routed_reader import PAGE_BYTES, PAGE_RECORDS, RoutedReader
-from polycast.matching import wanted_from_afar
+from polycast.matching import Selector, wanted_from_afar
 from polycast.plain_text import log_of
-from polycast.stores import LogPage
+from polycast.stores import Entry, LogPage, Store, StoredRoute
 from polycast.stores.values import NOT_KNOWN, PushedFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.delivery import Mailbox
-    from polycast.matching import Selector
     from polycast.routing import RecordRouter
-    from polycast.stores import Entry, Store, StoredRoute
 
 
 class _Registered(NamedTuple):

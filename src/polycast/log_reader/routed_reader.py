@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 from polycast.errors import NotDecodableError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.plain_text import log_of
-from polycast.routing.recipients import decode_recipients
-from polycast.stores import Stretch
+from polycast.routing.recipients import Recipients, decode_recipients
+from polycast.stores import Store, Stored, Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from polycast.delivery import Mailbox
     from polycast.routing import RecordRouter
-    from polycast.routing.recipients import Recipients
-    from polycast.stores import Store, Stored
 
 
 PAGE_RECORDS = 500

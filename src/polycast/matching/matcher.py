@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import get_cache_token
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary
@@ -18,8 +18,6 @@ from polycast.matching.selectors import Selector, Selectors, check_topic, select
 from polycast.runtime import shared_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
-
     from typing_extensions import TypeForm
 
     from polycast.filters import Filter

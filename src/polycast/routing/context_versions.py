@@ -5,21 +5,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from polycast.contexts import Context, FederationMember
+from polycast.contexts import Context, Federation, FederationMember, Finding
 from polycast.contexts.declare.context_state import context_from, functions_of, read_state, state_of
 from polycast.contexts.declare.rule_functions import unchecked
 from polycast.errors import BadContextError, NotDecodableError, PolycastError
 from polycast.plain_text import log_of
 from polycast.routing.translation import ContextTranslation, TranslationFailed
-from polycast.typesystem import is_made
+from polycast.typesystem import Registry, is_made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from polycast.contexts import Federation, Finding
     from polycast.contexts.declare.context_state import ContextState, FunctionState
     from polycast.stores import ContextVersion, Entry
-    from polycast.typesystem import Registry
 
 Lineage = tuple[int, ...]  # the numbers of a version and of those above it, at some position
 

@@ -10,20 +10,17 @@ from polycast.contexts import Context
 from polycast.contexts.declare.context_state import read_state, state_of
 from polycast.errors import BadContextError, BadOptionError, ContextRefusedError, NotDecodableError
 from polycast.errors.failures import failures_here
-from polycast.events import JSON, codec_for
+from polycast.events import JSON, Record, codec_for
 from polycast.routing.context_versions import ContextHistory, functions_in
 from polycast.routing.search import known_types
-from polycast.stores import ContextVersion
-from polycast.typesystem import wire_name
+from polycast.stores import ContextVersion, Store, Stored, View
+from polycast.typesystem import Registry, wire_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from polycast.contexts.declare.context_state import ContextState, FunctionState
-    from polycast.events import Record
-    from polycast.stores import Store, Stored, View
     from polycast.stores.sqlite.store import Readable
-    from polycast.typesystem import Registry
 
 IMPURE = "per_batch"
 DraftContext = tuple[str, ...]

@@ -13,7 +13,7 @@ from polycast.routing.inline_lock import (
     StarvationGuard,
     forget_other_threads,
 )
-from polycast.routing.plan import Plan
+from polycast.routing.plan import Candidates, Plan, Target
 from polycast.routing.publish_codegen import RouteCache
 from polycast.runtime import SYSTEM, Home, Runtime, check_free, in_child
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from weakref import WeakSet
 
     from polycast.config import Clock
-    from polycast.routing.plan import Candidates, Target
     from polycast.routing.translation import Recipient
     from polycast.stores import Entry, Publisher
 

@@ -8,7 +8,8 @@ by names alone, so some parts are left that could be asked.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from polycast.errors import FilterTooCostlyError
 from polycast.filters.cost import EVENT, cost_of, is_plain, kind_of_type
@@ -16,12 +17,7 @@ from polycast.filters.normal_form.disjunction import conjunctions
 from polycast.filters.normal_form.ordered_domains import Interval, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.projection import attributes_read
-from polycast.typesystem import TypeExpression, describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from polycast.typesystem import Description, Registry
+from polycast.typesystem import Description, Registry, TypeExpression, describe
 
 VARIABLE = ""
 """What stands for the variables of a filter among names: it is the name of nothing else."""

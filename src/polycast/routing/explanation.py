@@ -11,27 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from polycast.config import level_named
+from polycast.config import Settings, level_named
 from polycast.errors import EventTooDeepError, NotDecodableError
 from polycast.errors.failures import failures_here
 from polycast.events import codec_for
 from polycast.filters.tree.relaxation import EVERYTHING
 from polycast.plain_text import plain_lines
 from polycast.routing.plan import Plan
-from polycast.stores import StoredRoute
-from polycast.stores.values import NOT_KNOWN
+from polycast.stores import Stored, StoredRoute, View
+from polycast.stores.values import NOT_KNOWN, PushedFilter
 from polycast.typesystem import Registry, wire_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from polycast.config import Settings
     from polycast.filters import Filter
     from polycast.matching import Definition, Interest, Selector
     from polycast.routing.match import PlannedRoute
     from polycast.routing.translation import ContextTranslation
-    from polycast.stores import Stored, View
-    from polycast.stores.values import PushedFilter
 
 BROKER, PIPELINE = "the broker", "the pipeline"
 _GONE = "that was taken out of the federation, so no event gets there until it is added again"

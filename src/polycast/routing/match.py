@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotDecodableError
 from polycast.errors.failures import failures_here
-from polycast.events import codec_for
+from polycast.events import Record, codec_for
 from polycast.filters.tree.projection import attributes_read
 from polycast.filters.tree.relaxation import EVERYTHING
-from polycast.matching import Matcher, Selectors
+from polycast.matching import Definition, Matcher, Selector, Selectors
 from polycast.routing.evaluable import NO_EFFORT, Effort
 from polycast.routing.translation import letter_name, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from polycast.events import Record
     from polycast.filters import Filter
-    from polycast.matching import Definition, Selector
     from polycast.routing.route_table import RouteTable
     from polycast.stores import Stored, StoredRoute
 

@@ -17,21 +17,17 @@ from weakref import WeakKeyDictionary
 
 from polycast.errors.failures import failures_here
 from polycast.filters.tree.relaxation import all_open
-from polycast.matching import Matcher, Selector
-from polycast.routing.match import RecordMatcher
-from polycast.routing.route_table import RouteTable, none_named
+from polycast.matching import Interest, Matcher, Selector
+from polycast.routing.match import MatchResult, RecordMatcher
+from polycast.routing.route_table import Budget, RouteTable, none_named
 from polycast.routing.translation import ContextRemoved, ContextTranslation, TranslationFailed
-from polycast.stores import Undecodable
+from polycast.stores import Entry, Stored, Undecodable
 from polycast.typesystem import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from polycast.matching import Interest
-    from polycast.routing.match import MatchResult
-    from polycast.routing.route_table import Budget
     from polycast.routing.translation import EventForm, Recipient, RecipientQuery
-    from polycast.stores import Entry, Stored
 
 
 Choice = tuple[str | None, Selector[Any]]

@@ -19,8 +19,8 @@ from polycast.routing.context_target import (
     lazy_test,
     shares_translation,
 )
-from polycast.routing.dispatcher import ROUNDS
-from polycast.routing.plan import is_single, pays_to_index
+from polycast.routing.dispatcher import ROUNDS, Dispatcher
+from polycast.routing.plan import Candidates, Target, is_single, pays_to_index
 from polycast.routing.publish_codegen import (
     UNROLLED,
     PublishMetadata,
@@ -41,16 +41,13 @@ from polycast.routing.translation import (
     entry_as,
 )
 from polycast.runtime import LATEST, interrupted, owner_test
-from polycast.stores import Entry, Receipt
+from polycast.stores import Entry, Receipt, Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.events import Identity
-    from polycast.routing.dispatcher import Dispatcher
-    from polycast.routing.plan import Candidates, Target
     from polycast.routing.translation import Recipient
-    from polycast.stores import Recent
 
 
 IDENTITIES_KEPT = 100_000

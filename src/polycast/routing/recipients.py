@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from polycast.errors import NotDecodableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 FORMAT = 1
 _NARROW, _WIDE = "H", "I"  # two bytes and four, on every machine that Python runs on

@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from polycast.errors import NotDecodableError
 from polycast.errors.failures import failures_here
-from polycast.events import codec_for
+from polycast.events import Record, codec_for
 from polycast.events.isolation import Copies, is_fixed
 from polycast.plain_text import words_of
-from polycast.routing.dispatcher import ROUNDS
+from polycast.routing.dispatcher import ROUNDS, Dispatcher
 from polycast.routing.translation import EntryForms, RecipientQuery, TranslationFailed, entry_in
-from polycast.stores import Entry, Publisher, Stored, Undecodable
+from polycast.stores import Entry, EventType, Publisher, Store, Stored, Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from polycast.events import Record
-    from polycast.routing.dispatcher import Dispatcher
     from polycast.routing.plan import Candidates, Target
     from polycast.routing.translation import Recipient
-    from polycast.stores import EventType, Store
     from polycast.typesystem import Registry
 
 _CLASSES = "classes by hash"

@@ -13,7 +13,7 @@ import msgspec
 
 from polycast.errors import BadOptionError, FilterError, NotDecodableError
 from polycast.filters import Filter
-from polycast.filters.tree.nodes import Attribute, Call, Reach, Variable, walk
+from polycast.filters.tree.nodes import Attribute, Call, Node, Reach, Variable, walk
 from polycast.filters.tree.relaxation import EVERYTHING, relaxed
 from polycast.matching import Definition, Selector, TopicPattern
 from polycast.routing.context_versions import ContextHistory
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from polycast.events import Record
-    from polycast.filters.tree.nodes import Node
     from polycast.matching.interest import SelectedType
     from polycast.stores import EventType, StoredRoute, View
     from polycast.typesystem import Description

@@ -11,14 +11,13 @@ from polycast.errors import BadOptionError, NotDecodableError
 from polycast.matching import Definition, Interest, definition_of, selector_for
 from polycast.registered_names import RegisteredNames
 from polycast.routing.plan import Plan
-from polycast.stores import StoredRoute
+from polycast.stores import Store, Stored, StoredRoute, StoredSubscription, View
 from polycast.typesystem import Registry, describe, describe_all
 from polycast.typesystem.descriptions import Description  # noqa: TC001 - msgspec reads it
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from polycast.stores import Store, Stored, StoredSubscription, View
     from polycast.stores.sqlite.store import Readable
 
 PAGE = 2_000  # records read at a time
@@ -121,10 +120,7 @@ class History:
     """Answers a search, a stretch of the log at a time."""
 
     def __init__(
-        self,
-        search: Search,
-        store: Store | Readable,
-        names: RegisteredNames | None = None,
+        self, search: Search, store: Store | Readable, names: RegisteredNames | None = None
     ) -> None:
         names = names or RegisteredNames()
         self._search, self._store = search, store

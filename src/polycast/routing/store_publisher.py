@@ -19,8 +19,8 @@ from polycast.errors import (
     PublishUnknownError,
     StoreFailedError,
 )
-from polycast.events import MSGPACK, Identity, Root, codec_for
-from polycast.routing.publish_codegen import Route, RouteKey
+from polycast.events import MSGPACK, EncodedRun, Identity, Record, Root, codec_for
+from polycast.routing.publish_codegen import PublishMetadata, Route, RouteKey
 from polycast.routing.translation import (
     ContextRemoved,
     LiveForms,
@@ -29,20 +29,16 @@ from polycast.routing.translation import (
     letter_name,
     reason_of,
 )
-from polycast.runtime import SYSTEM, Runtime
-from polycast.stores import Receipt, Run, Stray, Undecodable
+from polycast.runtime import SYSTEM, Home, Runtime
+from polycast.stores import Publisher, Receipt, Run, Store, Stored, Stray, Undecodable
 from polycast.stores.entry import GivenReceipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from polycast.events import EncodedRun, Record
     from polycast.routing.dispatcher import Dispatcher
-    from polycast.routing.publish_codegen import PublishMetadata
     from polycast.routing.record_router import RecordRouter
     from polycast.routing.translation import Recipient
-    from polycast.runtime import Home
-    from polycast.stores import Publisher, Store, Stored
 
     Within = tuple[str, Root | None, list[bytes] | None]  # what a Run has of a context
 

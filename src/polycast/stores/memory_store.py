@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 import apsw
 from msgspec.structs import replace
 
-from polycast.config import SystemClock
+from polycast.config import Clock, SystemClock
 from polycast.errors import StoreClosedError
 from polycast.errors.failures import failures_here
-from polycast.events import encode_record
-from polycast.stores.contract import Store, bury_astray
+from polycast.events import Identity, Record, Root, encode_record
+from polycast.stores.contract import Store, Transaction, View, bury_astray
 from polycast.stores.sqlite.schema import STEPS
 from polycast.stores.sqlite.state import SqlTransaction
 from polycast.stores.values import (
@@ -32,9 +32,6 @@ from polycast.stores.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from polycast.config import Clock
-    from polycast.events import Identity, Record, Root
-    from polycast.stores.contract import Transaction, View
     from polycast.stores.values import LogQuery, Stray
 
 T = TypeVar("T")

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from polycast.errors import NotAStoreError, NotAvailableError
-from polycast.stores import path_of
-from polycast.stores.sqlite.readonly_store import open_readonly
-
-if TYPE_CHECKING:
-    from polycast.stores import Store, Transaction
-    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
+from polycast.stores import Store, Transaction, path_of
+from polycast.stores.sqlite.readonly_store import ReadOnlyStore, open_readonly
 
 _KIND, _NAME = "pipeline", "status"  # of the document
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from math import isnan
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from polycast.events import Identity, Record, Root
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
 
 __all__ = [
     "MARK",

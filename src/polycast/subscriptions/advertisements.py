@@ -5,17 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from polycast.config import seconds
+from polycast.config import Clock, seconds
 from polycast.errors.failures import STORE_FAILURES
-from polycast.stores import Advert
+from polycast.stores import Advert, Store, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from polycast.config import Clock
     from polycast.delivery import Timer, Timers
-    from polycast.stores import Store, Transaction
 
 
 class Advertisement:

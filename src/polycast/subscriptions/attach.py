@@ -7,23 +7,19 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from polycast.delivery import DurableCursor, first_limit
+from polycast.delivery import Consumer, DurableCursor, first_limit
 from polycast.errors import DurableChangedError
-from polycast.matching import Definition, definition_of
+from polycast.matching import Definition, Interest, definition_of
 from polycast.stores import MARK, Flight, GroupMember, Mark, StoredSubscription
 from polycast.stores.liveness import wall_offset
-from polycast.subscriptions.subscription_registry import cursor_of
-from polycast.typesystem import describe_all
+from polycast.subscriptions.subscription_registry import MailboxTable, cursor_of
+from polycast.typesystem import Description, describe_all
 
 if TYPE_CHECKING:
     from polycast.config import Clock
-    from polycast.delivery import Consumer
-    from polycast.matching import Interest
     from polycast.stores import Store, StoredRoute, Transaction
     from polycast.subscriptions.heartbeat import FailureDetector
     from polycast.subscriptions.options import EngineName
-    from polycast.subscriptions.subscription_registry import MailboxTable
-    from polycast.typesystem import Description
 
 GROUPS = "group:"  # what the names of groups that are not durable begin with
 ANYWHERE = 1 << 62  # a position that no log has

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from polycast.delivery import StoreCursor
+from polycast.delivery import DeadLetter, Mailbox, StoreCursor
 from polycast.errors import NotSerialisableError
 from polycast.routing.translation import TranslationFailed, context_of_letter, reason_of
 
 if TYPE_CHECKING:
     from polycast.config import Clock
-    from polycast.delivery import DeadLetter, Mailbox
     from polycast.log_reader.history import LogHistory
     from polycast.stores import Entry
     from polycast.subscriptions.subscription_registry import MailboxTable

@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polycast.delivery import StoreCursor
+from polycast.delivery import Consumer, Mailbox, StoreCursor
 from polycast.delivery.consumer import callbacks_under_way
 from polycast.errors import NotSettledError, StoreClosedError, WouldDeadlockError
 from polycast.errors.failures import STORE_FAILURES
 from polycast.routing.explanation import asked_by_descriptions
 from polycast.runtime import await_all
-from polycast.stores.values import NOT_KNOWN
+from polycast.stores.values import NOT_KNOWN, PushedFilter
 from polycast.subscriptions.health import PipelineHealth, vain_filters
 from polycast.subscriptions.retention_job import fullness
 
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from concurrent.futures import Future
 
-    from polycast.delivery import Consumer, Mailbox
     from polycast.log_reader.log_reader import LogReader
     from polycast.routing import Dispatcher, RecordRouter
     from polycast.stores import Store
-    from polycast.stores.values import PushedFilter
     from polycast.subscriptions.subscription_registry import MailboxTable, SubscriptionRegistry
 
 

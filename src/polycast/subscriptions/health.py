@@ -13,7 +13,7 @@ from polycast.filters import Filter
 from polycast.filters.tree.relaxation import EVERYTHING, is_open, relaxed
 from polycast.metrics import Counts, Trials
 from polycast.plain_text import plain
-from polycast.stores import Undecodable
+from polycast.stores import Entry, Store, Stored, Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from polycast.delivery import DeadLetters, Mailbox, Services
     from polycast.matching import Interest
     from polycast.routing import RecordRouter
-    from polycast.stores import Entry, Store, Stored
     from polycast.subscriptions.subscription_registry import SubscriptionRegistry
 
 STILL = 10.0  # seconds without a step, after which it is told

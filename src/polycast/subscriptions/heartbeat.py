@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from polycast.errors import BrokerError, StoreDamagedError, StoreFailedError
 from polycast.matching import Definition
 from polycast.plain_text import log_of
-from polycast.stores import MARK, Mark
+from polycast.stores import MARK, Mark, OpenBus, Store, StoredSubscription, Transaction, View
 from polycast.stores.claims import tidy
 from polycast.stores.liveness import STEP, Countdown, has_ended, signed, term_of, wall_offset
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.delivery import Timer, Timers
-    from polycast.stores import OpenBus, Store, StoredSubscription, Transaction, View
 
 BEATS = 5  # how often it says so, within the time after which it counts as dead
 _log = log_of("polycast")

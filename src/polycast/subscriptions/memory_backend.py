@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.delivery import Mailbox
+from polycast.delivery import Consumer, Mailbox, Services
 from polycast.errors import BadOptionError, HistoryGoneError, TakenOverError
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from polycast.delivery import Consumer, Services
     from polycast.log_reader.history import LogHistory
     from polycast.routing import Dispatcher
     from polycast.stores import Entry

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 from polycast.config import Isolation, Settings, check_name, level_named, level_of, seconds
 from polycast.errors import BadOptionError
 from polycast.events import Identity
-from polycast.matching import check_topic
+from polycast.matching import Interest, check_topic
 from polycast.routing.publish_codegen import PublishMetadata
 
 if TYPE_CHECKING:
     from polycast.config import Clock, DeliveryName, Dispatch, Level, LevelName, OrderName, Overflow
     from polycast.delivery import Callback
-    from polycast.matching import Interest
 
 EngineName = Literal["direct", "spark"]
 RENAMED = {"ack_within": "ack_timeout"}

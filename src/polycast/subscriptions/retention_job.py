@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from polycast.delivery.cursors import Fenced
 from polycast.errors import PolycastError
 from polycast.plain_text import log_of
-from polycast.stores import pins, retain, retention_of
+from polycast.stores import Store, Transaction, pins, retain, retention_of
 from polycast.stores.liveness import AgeClock
-from polycast.subscriptions.subscription_registry import cursor_of, is_kept
+from polycast.subscriptions.subscription_registry import MailboxTable, cursor_of, is_kept
 
 if TYPE_CHECKING:
     from polycast.delivery import Services, Timer
-    from polycast.stores import Store, Transaction
-    from polycast.subscriptions.subscription_registry import MailboxTable
 
 EVERY = 10.0  # seconds
 NEARLY_FULL = 0.8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from polycast.errors import (
     TakenOverError,
 )
 from polycast.events import decode_record
-from polycast.matching import definition_of
+from polycast.matching import Interest, definition_of
 from polycast.stores import Flight, Stored
 from polycast.stores.claims import OUTLIVING, outliving
 from polycast.stores.log_bounds import start_of
@@ -31,21 +31,18 @@ from polycast.subscriptions.attach import (
     kept_name,
     rest_of_lease,
 )
-from polycast.subscriptions.subscription_registry import is_kept
+from polycast.subscriptions.subscription_registry import MailboxTable, is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from contextlib import ExitStack
 
     from polycast.delivery import Consumer, Services
     from polycast.log_reader.log_reader import LogReader
-    from polycast.matching import Interest
     from polycast.routing import Dispatcher
     from polycast.stores import Entry, Store, StoredRoute, StoredSubscription, Transaction, View
     from polycast.subscriptions.attach import Attachment
     from polycast.subscriptions.heartbeat import Heartbeat
     from polycast.subscriptions.options import SubscribeRequest
-    from polycast.subscriptions.subscription_registry import MailboxTable
     from polycast.typesystem import Registry
 
 ENDINGS = (SubscriptionCancelledError, LeaseExpiredError, CutOffError)  # for good

@@ -13,7 +13,7 @@ from polycast.errors import (
     SubscriptionEndedError,
     TakenOverError,
 )
-from polycast.matching import definition_of
+from polycast.matching import Interest, definition_of
 from polycast.routing.explanation import (
     BROKER,
     PIPELINE,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from polycast.delivery import Consumer, Mailbox
-    from polycast.matching import Interest
     from polycast.routing.explanation import EventView
     from polycast.subscriptions.subscription_registry import SubscriptionRegistry
 

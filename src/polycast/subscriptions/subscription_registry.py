@@ -27,7 +27,7 @@ from polycast.errors import (
     SubscriptionCancelledError,
 )
 from polycast.runtime import check_free
-from polycast.subscriptions.options import check_dispatch
+from polycast.subscriptions.options import SubscribeRequest, check_dispatch
 from polycast.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from polycast.routing import Dispatcher
     from polycast.subscriptions.delivery_progress import MemoryProgress, StoreProgress
     from polycast.subscriptions.memory_backend import MemoryBackend
-    from polycast.subscriptions.options import SubscribeRequest
     from polycast.subscriptions.store_backend import StoreBackend
 
 

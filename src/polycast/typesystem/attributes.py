@@ -7,8 +7,8 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import msgspec
 
@@ -24,10 +24,6 @@ from polycast.typesystem.type_expressions import (
     is_plain,
     returned_hint,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 _EMPTY: dict[Any, Any] = {list: [], dict: {}}
 

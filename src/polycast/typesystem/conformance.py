@@ -15,16 +15,13 @@ from polycast.errors import NotATypeError
 from polycast.typesystem.attributes import members_of
 from polycast.typesystem.class_kinds import is_interface, is_protocol
 from polycast.typesystem.describe import describe, described_classes, reachable, supertypes_of
-from polycast.typesystem.descriptions import Description
+from polycast.typesystem.descriptions import Description, MemberDescription
 from polycast.typesystem.standard_types import STANDARD, UNTYPED, is_machinery, is_standard_library
-from polycast.typesystem.type_expressions import annotated_names
+from polycast.typesystem.type_expressions import TypeExpression, annotated_names
 from polycast.typesystem.wire_names import wire_aliases, wire_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from polycast.typesystem.descriptions import MemberDescription
-    from polycast.typesystem.type_expressions import TypeExpression
 
     Lookup = Callable[[str], Description | None]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from polycast.typesystem.type_expressions import TypeExpression
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DEEPEST = 100  # types or values in each other, as for the values of an event
 

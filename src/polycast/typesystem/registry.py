@@ -6,21 +6,17 @@ import abc
 import enum
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from polycast.errors import NameClashError, NotDecodableError
 from polycast.registered_names import classes_called
 from polycast.typesystem.class_factory import make_class
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.describe import describe, reachable
-from polycast.typesystem.descriptions import difference
+from polycast.typesystem.descriptions import Description, difference
 from polycast.typesystem.standard_types import STANDARD, is_standard, is_standard_library
 from polycast.typesystem.wire_names import DESCRIPTION, named_classes, wire_name, wire_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from polycast.typesystem.descriptions import Description
 
 MOST_ABOVE = 50  # nested supertypes that are made for one class
 

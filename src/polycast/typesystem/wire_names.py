@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
 from polycast.errors import BadOptionError, NotATypeError, NotShareableError
 from polycast.registered_names import placed_at
 from polycast.typesystem.standard_types import STANDARD, is_standard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 

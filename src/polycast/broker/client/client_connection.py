@@ -13,7 +13,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from polycast.broker.client.dialer import Dialer, reason_of
+from polycast.broker.client.dialer import Address, Dialer, reason_of
 from polycast.broker.wire.protocol import (
     OF_OWNER,
     PROTOCOL,
@@ -47,10 +47,8 @@ from polycast.runtime import SYSTEM, Home, Runtime, check_free, interrupted, is_
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable
-    from concurrent.futures import Future
 
     from polycast.broker.client.client_socket import ClientSocket
-    from polycast.broker.client.dialer import Address
     from polycast.broker.wire.protocol import FromBroker, FromClient
     from polycast.config import Clock
 

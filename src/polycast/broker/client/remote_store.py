@@ -24,7 +24,7 @@ from polycast.broker.wire.protocol import (
     encode_description,
     encode_result,
 )
-from polycast.config import SystemClock
+from polycast.config import Clock, SystemClock
 from polycast.errors import NotSerialisableError, WouldDeadlockError
 from polycast.runtime import (
     SYSTEM,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from polycast.broker.client.client_connection import ConnectionOptions
     from polycast.broker.wire.protocol import Events, FromClient, Wanted, Welcome
-    from polycast.config import Clock
     from polycast.events import Identity
     from polycast.stores import EventType, Stored, Stray, Transaction, View
     from polycast.stores.values import LogQuery, PushedFilter

@@ -11,10 +11,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from contextlib import suppress
-from queue import Empty
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from polycast.broker.wire.calls import ERRANDS, READS, STEPS
+from polycast.broker.wire.calls import ERRANDS, READS, STEPS, RemoteMethod
 from polycast.broker.wire.protocol import Done, Step, Work, encode_result
 from polycast.errors import BadFrameError, BrokerError, StoreClosedError
 from polycast.runtime import SYSTEM, Runtime, others_wait
@@ -23,10 +23,8 @@ from polycast.stores.claims import ClaimRequest, SettleRequest, StoredProcedure
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
-    from queue import SimpleQueue
 
     from polycast.broker.client.client_connection import BrokerConnection
-    from polycast.broker.wire.calls import RemoteMethod
     from polycast.stores import Transaction, View
 
     Perform = Callable[[Callable[[Transaction], Any]], Any]

@@ -7,25 +7,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 from polycast.broker.server import change_rules as changes
 from polycast.broker.server import query_rules as questions
-from polycast.broker.server.ownership import owner_of_publisher
+from polycast.broker.server.ownership import PublisherOwners, Usage, owner_of_publisher
 from polycast.broker.server.query_rules import AuthorizedRequest, admins, anybody, granted, readers
-from polycast.broker.server.type_catalog import MOST_ABOVE, TypeAuthorization
+from polycast.broker.server.type_catalog import MOST_ABOVE, TypeAuthorization, TypeCatalog
 from polycast.errors import AccessDeniedError, BadFrameError, LimitReachedError
-from polycast.matching import TopicPattern, check_topic
+from polycast.matching import Definition, TopicPattern, check_topic
 from polycast.routing.translation import letter_name
-from polycast.stores import EventType, Standing
+from polycast.stores import EventType, OpenBus, Run, Standing, Store, Stray, Transaction, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from polycast.broker.server.access import Principal
-    from polycast.broker.server.ownership import PublisherOwners, Usage
     from polycast.broker.server.query_rules import Rule
-    from polycast.broker.server.type_catalog import TypeCatalog
     from polycast.broker.wire.calls import RemoteMethod
     from polycast.events import Record
-    from polycast.matching import Definition
-    from polycast.stores import OpenBus, Run, Store, Stray, Transaction, View
 
 
 LONGEST, LEVELS = 2_000, 100

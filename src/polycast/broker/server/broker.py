@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from polycast.broker.server.access import ANYBODY
+from polycast.broker.server.access import ANYBODY, Principal
 from polycast.broker.server.authorization import Authorization
 from polycast.broker.server.fair_scheduler import FairScheduler, FilterBudget, RoundRobin
 from polycast.broker.server.fanout import Fanout
@@ -19,10 +19,10 @@ from polycast.broker.server.ownership import PublisherOwners, Usage, forget_owne
 from polycast.broker.server.type_catalog import TypeCatalog
 from polycast.broker.wire.calls import LOG, NOTICES, READS
 from polycast.broker.wire.protocol import Limits, encode, encode_result
-from polycast.config import SystemClock
+from polycast.config import Clock, SystemClock
 from polycast.errors import BrokerError, PolycastError, StoreError
 from polycast.runtime import runtime_of
-from polycast.stores import open_store, path_of, retain
+from polycast.stores import Store, Transaction, open_store, path_of, retain
 from polycast.stores.liveness import AgeClock
 from polycast.stores.memory_store import MemoryStore
 from polycast.subscriptions.heartbeat import FailureDetector
@@ -30,11 +30,8 @@ from polycast.subscriptions.heartbeat import FailureDetector
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.broker.server.access import Principal
     from polycast.broker.server.client_session import ClientSession
     from polycast.broker.server.tokenfile import Tokens
-    from polycast.config import Clock
-    from polycast.stores import Store, Transaction
 
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.wire.protocol import Events, Wanted, encode
 from polycast.events import encode_record
 from polycast.routing import MatchResult, Plan
-from polycast.stores import LogPage, StoredRoute
-from polycast.typesystem import Registry
+from polycast.stores import LogPage, Store, Stored, StoredRoute, View
+from polycast.typesystem import Description, Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from polycast.broker.server.fair_scheduler import FilterBudget
     from polycast.broker.server.flow_control import EventStream
     from polycast.broker.server.type_catalog import TypeCatalog
-    from polycast.stores import Store, Stored, View
     from polycast.stores.values import PushedFilter
-    from polycast.typesystem import Description
 
 
 @dataclass(frozen=True, slots=True)

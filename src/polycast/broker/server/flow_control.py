@@ -11,14 +11,13 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from polycast.broker.wire.protocol import frames
+from polycast.broker.wire.protocol import Events, Follow, frames
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Protocol
 
     from polycast.broker.server.client_session import ClientSession
-    from polycast.broker.wire.protocol import Events, Follow
     from polycast.events import Record
 
     class Holder(Protocol):

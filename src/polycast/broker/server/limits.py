@@ -11,15 +11,12 @@ import math
 import socket
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.broker.server.log_rate_limit import server_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _SPARE = 64  # files open besides connections
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from polycast.plain_text import log_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LINES, PER = 20, 60.0  # lines from one place in the code, and within how many seconds
 

@@ -10,17 +10,12 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from polycast.errors import BadOptionError, ExposedError
 from polycast.errors.root import listed
 from polycast.plain_text import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 Resolve = Callable[[str], tuple[str, ...]]
 """From a host name to its addresses; raises `OSError` for an unknown one."""

@@ -22,7 +22,7 @@ from polycast.errors import BadFrameError, LimitReachedError, NotDecodableError
 from polycast.matching import Definition
 from polycast.routing.recipients import decode_recipients, encode_recipients
 from polycast.routing.translation import context_of_letter, letter_name
-from polycast.stores import Stretch
+from polycast.stores import Advert, Letter, OpenBus, Stretch, Transaction
 from polycast.stores.claims import OUTLIVING
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.access import Principal
     from polycast.broker.server.authorization import Authorization
-    from polycast.stores import Advert, Letter, OpenBus, Transaction
 
     Rule = Callable[["AuthorizedRequest"], Any]
 

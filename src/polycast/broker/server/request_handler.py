@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
 from time import thread_time
@@ -32,18 +32,16 @@ from polycast.broker.wire.protocol import (
     refused,
 )
 from polycast.errors import BadFrameError, BrokerRefusedError, LimitReachedError, StoreClosedError
-from polycast.stores import StoredReply
+from polycast.stores import StoredReply, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
 
     from polycast.broker.server.authorization import Authorization
     from polycast.broker.server.client_session import ClientSession
     from polycast.broker.server.limits import ServerLimits
     from polycast.broker.wire.protocol import Limits, Step
     from polycast.config import Clock
-    from polycast.stores import Transaction
 
 
 OVERHEAD = 200  # bytes that an event, a step or a description takes besides its contents

@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 
 from polycast.broker.server.client_session import ClientSession
 from polycast.broker.server.flow_control import GONE
-from polycast.broker.server.limits import LimitedListener
+from polycast.broker.server.limits import ConnectionLimits, LimitedListener
 from polycast.broker.server.log_rate_limit import server_log
 from polycast.broker.server.network_policy import Admission, HostPolicy, is_loopback
 from polycast.broker.server.prometheus import metrics_text
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from polycast.broker.server.access import Principal
     from polycast.broker.server.broker import Broker
-    from polycast.broker.server.limits import ConnectionLimits
 
 
 _log = server_log()

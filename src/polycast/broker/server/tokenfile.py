@@ -9,17 +9,15 @@ import os
 import re
 import secrets
 import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from polycast.broker.server.access import Claim, Grant, Owners, Principal, Rights, conflicts
 from polycast.broker.server.limits import QUOTAS, Quota
 from polycast.broker.wire.security import readable_by_others
 from polycast.errors import BadGrantError, BadTokensError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 Severity = Literal["error", "warning"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from polycast.broker.wire.protocol import decode_description
 from polycast.errors import AccessDeniedError, LimitReachedError
-from polycast.typesystem import Registry, ancestors, describe
+from polycast.typesystem import Description, Registry, ancestors, describe
 from polycast.typesystem.conformance import structurally_conforms
 from polycast.typesystem.standard_types import STANDARD
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from polycast.broker.server.authorization import Authorization
     from polycast.broker.server.ownership import ConnectionUsage, Usage
     from polycast.stores import Store, View
-    from polycast.typesystem import Description
 
 
 MOST_ABOVE = 100

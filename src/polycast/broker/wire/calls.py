@@ -9,9 +9,10 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -21,9 +22,6 @@ from polycast.events import Identity, Root
 from polycast.stores import claims as claiming
 from polycast.stores import contract, values
 from polycast.typesystem import Description
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _NAMES = {
     **vars(values),

@@ -6,7 +6,8 @@ array that begins with its tag. `docs/wire.md` explains them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -26,10 +27,6 @@ from polycast.events import decode_record, encode_record
 from polycast.plain_text import log_of
 from polycast.stores import LogPage, Run, Stored, Stray
 from polycast.typesystem import Description
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
 
 PROTOCOL = 1
 """The version of the protocol; client and broker must have the same."""

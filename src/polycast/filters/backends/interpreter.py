@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from polycast.errors.failures import failures_here
 from polycast.filters.tree import nodes, operators
 from polycast.filters.tree.language_registry import language_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Scope = tuple[Any, ...]  # the elements of the quantifiers around, the innermost first
 

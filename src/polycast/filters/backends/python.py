@@ -9,19 +9,17 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import getitem
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.errors import FilterError
 from polycast.errors.failures import failures_here
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import language_of
 from polycast.filters.tree.operators import BUILTINS, answered, answering, is_users, reach
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 QUIET = "<polycast filter>"  # the file name under which nothing is warned about
 IGNORED = ("ignore", None, Warning, re.compile(QUIET), 0)  # as `warnings` keeps it

@@ -11,8 +11,9 @@ import functools
 import inspect
 import types
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -22,9 +23,6 @@ from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.class_kinds import kind_of
 from polycast.typesystem.standard_types import is_machinery, is_standard
 from polycast.typesystem.type_expressions import annotated_names, hints_of, returned_hint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Libraries that make classes: what they put into a class is known by the fields it declares.
 LIBRARIES = frozenset(

@@ -13,18 +13,16 @@ import enum
 import functools
 import itertools
 import weakref
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from polycast.typesystem import is_interface, wire_name
 from polycast.typesystem.standard_types import STANDARD
 from polycast.typesystem.type_expressions import TypeExpression, classes_in, expression_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 class PlainEnum(enum.Enum):

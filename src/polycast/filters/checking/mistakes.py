@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import operator
 import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.errors import FilterMistakeError
 from polycast.filters.checking import inference
@@ -15,16 +16,10 @@ from polycast.filters.checking.inference import SAMPLES, Kind, Kinds, PlainEnum,
 from polycast.filters.checking.walker import CertainFailure, Walker
 from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical_text import render
-from polycast.filters.tree.language_registry import language_of, languages
+from polycast.filters.tree.language_registry import Component, language_of, languages
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
 from polycast.typesystem import conforming
 from polycast.typesystem.class_kinds import is_protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from polycast.filters.checking.walker import CertainFailure
-    from polycast.filters.tree.language_registry import Component
 
 _MARK = nodes.Opaque(bool, "\0here")  # its text is in no other: a constant would escape it
 

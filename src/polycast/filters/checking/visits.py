@@ -8,7 +8,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from polycast.filters.checking import inference
-from polycast.filters.checking.classes import ClassMember
+from polycast.filters.checking.classes import Classes, ClassMember
 from polycast.filters.checking.inference import Kind, Kinds, is_data, joined, kinds_of
 from polycast.filters.tree import nodes
 from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, SIGNS
@@ -16,7 +16,6 @@ from polycast.filters.tree.operators import ARITHMETIC, BUILTINS, COMPARISONS, S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from polycast.filters.checking.classes import Classes
     from polycast.filters.checking.walker import Walker
 
 _ORDERINGS = frozenset(("<", "<=", ">", ">="))

@@ -7,17 +7,15 @@ import decimal
 import enum
 import inspect
 import types
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType, WrapperDescriptorType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import FilterLanguage
 from polycast.filters.tree.nodes import SCALARS, constant_value
 from polycast.filters.tree.operators import BUILTINS, reach
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 COMPARISONS: dict[type, str] = {
     ast.Eq: "==",

@@ -6,18 +6,15 @@ import ast
 import functools
 import inspect
 import operator
+from collections.abc import Callable
 from keyword import iskeyword
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FunctionType, MethodType
+from typing import Any
 
 from polycast.filters.backends.python import compile_quietly
 from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
 from polycast.filters.lifting.function_source import expression_of
 from polycast.filters.tree import nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType
 
 # Such a function takes more than its names say, or answers later.
 UNUSUAL = (

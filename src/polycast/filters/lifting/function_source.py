@@ -13,14 +13,11 @@ import itertools
 import linecache
 import sys
 import weakref
-from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, TypeVar
 
 from polycast.filters.backends.python import QUIET, compile_quietly, silence_warnings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FunctionType
 
 NOT_FOUND = "its source cannot be had"
 DOES_MORE = "it does more than return one expression"

@@ -8,20 +8,15 @@ be asked in any order.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from polycast.filters.normal_form import ordered_domains
-from polycast.filters.normal_form.ordered_domains import Form, Interval, Points, domain_of
+from polycast.filters.normal_form.ordered_domains import Domain, Form, Interval, Points, domain_of
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
 from polycast.filters.tree.operators import MIRRORED, NEGATED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from polycast.filters.normal_form.ordered_domains import Domain
-
 
 MOST_CONJUNCTIONS = 16  # beyond, a filter is evaluated as a whole
 MOST_LEAVES = 64  # in all of them

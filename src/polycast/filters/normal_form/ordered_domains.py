@@ -11,14 +11,12 @@ import decimal
 import enum
 import uuid
 import zoneinfo
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from polycast.filters.tree.nodes import SCALARS
 from polycast.runtime import shared_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 
 class Unindexable(Exception):

@@ -8,15 +8,13 @@ is left means the same for these events.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.filters.backends.interpreter import evaluate
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 JOINTS = (nodes.And, nodes.Or)
 CHANGED = frozenset({nodes.And, nodes.Or, nodes.Sign, nodes.Display})

@@ -11,7 +11,8 @@ import decimal
 import enum
 import uuid
 import zoneinfo
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from polycast.errors import FilterError
 from polycast.filters.lifting.ast_translator import ExpressionTranslator, Unliftable
@@ -19,9 +20,6 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import languages
 from polycast.filters.tree.operators import BUILTINS, reach
 from polycast.typesystem import Registry, wire_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LONGEST = 100_000  # characters
 LONG = 2_000  # bits

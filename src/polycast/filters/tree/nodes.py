@@ -13,16 +13,14 @@ import enum
 import unicodedata
 import uuid
 import zoneinfo
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from keyword import iskeyword
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.errors import FilterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SCALARS = (
     type(None),

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import datetime
 import operator
+from collections.abc import Callable
 from decimal import Decimal
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.errors.failures import check_has_run, failures_here
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,

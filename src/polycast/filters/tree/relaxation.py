@@ -6,14 +6,12 @@ who can.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.filters.filter import Filter
 from polycast.filters.tree.nodes import And, Constant, Node, Opaque, Or, walk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 TRUE = Constant(True)
 EVERYTHING: Filter[Any] = Filter(TRUE)

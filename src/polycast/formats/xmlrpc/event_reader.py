@@ -13,7 +13,8 @@ import re
 import types
 import typing
 import uuid
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Iterable
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -24,9 +25,6 @@ from polycast.formats.xmlrpc.value_forms import FILTERABLE, OPAQUE, is_level_3
 from polycast.formats.xmlrpc.xml_parser import WHAT, parse_xml
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.type_expressions import hints_of, is_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _COMPACT = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(T.*)?", re.DOTALL)
 _DATE = "dateTime"

@@ -12,7 +12,8 @@ import decimal
 import enum
 import re
 import uuid
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 from weakref import ref
 
 import msgspec
@@ -20,13 +21,8 @@ import msgspec
 from polycast.errors import NotSerialisableError
 from polycast.events.instances import Anatomy, anatomy_of, base_value, value_base
 from polycast.events.wire_forms import UnencodableError
-from polycast.typesystem import describe
+from polycast.typesystem import TypeExpression, describe
 from polycast.typesystem.type_expressions import is_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from polycast.typesystem import TypeExpression
 
 DATE = "dateTime.iso8601"
 FILTERABLE = "filterable"

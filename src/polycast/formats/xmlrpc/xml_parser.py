@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import binascii
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from polycast.errors import NotDecodableError
 from polycast.formats.xmlrpc.value_forms import DATE, DEEPEST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LONGEST = 16 * 1024 * 1024  # bytes of XML
 WHAT = "an XML-RPC event"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polycast.filters.tree.language_registry import FilterLanguage
+from polycast.filters.tree.language_registry import Component, FilterLanguage
 from polycast.languages.etcl.functions import COSTS, FUNCTIONS, EtclInsight
 from polycast.languages.etcl.grammar import etcl_text, parse_etcl
 
 if TYPE_CHECKING:
     from polycast.filters.checking.mistakes import Places
-    from polycast.filters.tree.language_registry import Component
     from polycast.filters.tree.nodes import Applied, Node
 
 __all__ = ["ETCL"]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from polycast.config import SystemClock
+from polycast.config import Clock, SystemClock
 from polycast.errors import FilterError
 from polycast.events.structured_event import StructuredEvent
 from polycast.languages.etcl import structures
 from polycast.languages.etcl.scanner import DIGITS, Scanner, quoted, written_name
 from polycast.languages.etcl.structures import UNTYPED, WELL_KNOWN, fields_of
 from polycast.languages.etcl.values import AbsentError, Character, EnumLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from polycast.config import Clock
 
 ACCEPTED = "a member, a position, a tag in parentheses, _d, _length, _type_id or _repos_id"
 LONGEST = 2_000  # characters

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from polycast.errors import FilterError
 from polycast.filters.cost.amounts import ALL, TEXT, Amount, one_of, steps
 from polycast.filters.cost.operation_costs import BYTE, FunctionCost, whole
-from polycast.filters.normal_form.ordered_domains import Form, Interval, Others, Points
+from polycast.filters.normal_form.ordered_domains import Domain, Form, Interval, Others, Points
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import Insight
 from polycast.filters.tree.operators import MIRRORED, NEGATED
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from polycast.config import Clock
     from polycast.filters.backends.python import SourceWriter
-    from polycast.filters.normal_form.ordered_domains import Domain
 
 COMPARED = {"equal": "==", "differs": "!=", **values.ORDERED}
 PATHS, LITERALS = ("component", "exists", "default"), ("character", "label")

@@ -15,14 +15,13 @@ from polycast.filters.tree import nodes
 from polycast.filters.tree.canonical import rebuilt
 from polycast.languages.etcl.components import EtclPath, EtclStep, scan_path
 from polycast.languages.etcl.functions import path_in, with_clock
-from polycast.languages.etcl.scanner import Scanner, quoted, written_name
+from polycast.languages.etcl.scanner import Name, Scanner, quoted, written_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from polycast.config import Clock
     from polycast.filters.tree.nodes import Node
-    from polycast.languages.etcl.scanner import Name
 
 DEEPEST = 50  # expressions in each other, and parentheses; their text can be read again
 OPERAND = "a value: a number, a string, TRUE, FALSE, a component such as $.a, a label, ( or not"

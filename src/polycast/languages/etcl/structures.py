@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -21,8 +21,6 @@ from polycast.typesystem import wire_name
 from polycast.typesystem.attributes import declared_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from polycast.config import Clock
 
 

@@ -11,15 +11,13 @@ import decimal
 import enum
 import numbers
 import operator
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polycast.filters.normal_form import ordered_domains
 from polycast.filters.normal_form.ordered_domains import ABSENT, Domain, Unindexable
 from polycast.filters.tree import nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MOST_BITS = 1 << 16  # of a product: a filter makes nothing much bigger than the event
 NUMBERS = frozenset({int, float, bool})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from polycast.languages.xpath import syntax
 from polycast.languages.xpath.core_library import (
@@ -15,9 +16,6 @@ from polycast.languages.xpath.core_library import (
     truth_of,
 )
 from polycast.languages.xpath.virtual_document import StepBudget, VirtualNode, document
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Nodes = list[VirtualNode]
 Value = Nodes | float | str | bool

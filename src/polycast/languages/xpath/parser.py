@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from polycast.errors import FilterSyntaxError, FilterTypeError
 from polycast.languages.xpath import syntax
 from polycast.languages.xpath.core_library import FUNCTIONS
 from polycast.languages.xpath.syntax import MOST, cost, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LANGUAGE = "XPath"
 _OPERATOR_NAMES = frozenset({"and", "or", "mod", "div"})

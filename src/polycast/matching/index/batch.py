@@ -6,29 +6,21 @@ import enum
 import types
 import typing
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from polycast.errors import BadOptionError
 from polycast.errors.failures import failures_here
 from polycast.events.instances import anatomy_of, rebuild
-from polycast.filters.normal_form.ordered_domains import ABSENT
+from polycast.filters.normal_form.ordered_domains import ABSENT, Domain
 from polycast.filters.tree import nodes
 from polycast.filters.tree.language_registry import insight_of
 from polycast.matching.index.index_codegen import is_attribute, read_term
-from polycast.matching.index.lane_table import (
-    Ordered,
-    order_floats,
-    order_integers,
-    order_values,
-)
+from polycast.matching.index.lane_table import Ordered, order_floats, order_integers, order_values
 from polycast.typesystem.attributes import declared_defaults
 from polycast.typesystem.type_expressions import hints_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from polycast.filters.normal_form.ordered_domains import Domain
     from polycast.matching.index.layout import Layout
 
 

@@ -16,21 +16,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import failures_here
 from polycast.filters.backends.python import generate
-from polycast.filters.normal_form.disjunction import conjunctions
+from polycast.filters.normal_form.disjunction import Conjunction, conjunctions
 from polycast.matching.index.batch import EventBatch, Objects
 from polycast.matching.index.lane_table import Found, Table
-from polycast.matching.index.layout import Layout
+from polycast.matching.index.layout import Layout, ValueSample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from numpy.typing import NDArray
 
-    from polycast.filters.normal_form.disjunction import Conjunction
     from polycast.filters.tree import nodes
     from polycast.matching.index.index_codegen import Row
     from polycast.matching.index.lane_table import Integers
-    from polycast.matching.index.layout import ValueSample
 
 WAITING = 64  # filters that are asked one by one, at least
 WAITING_SHARE = 256  # or one in so many

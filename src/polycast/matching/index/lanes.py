@@ -14,7 +14,7 @@ from polycast.filters.normal_form.ordered_domains import (
     Points,
     Truth,
 )
-from polycast.matching.index.index_codegen import bucket_function
+from polycast.matching.index.index_codegen import Row, bucket_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.disjunction import Conjunction, Predicate
     from polycast.filters.normal_form.ordered_domains import Domain
     from polycast.filters.tree import nodes
-    from polycast.matching.index.index_codegen import Row
     from polycast.matching.index.layout import Layout
 
 

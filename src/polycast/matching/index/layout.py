@@ -11,19 +11,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.errors.failures import failures_here
-from polycast.filters.normal_form.ordered_domains import ABSENT, Interval
+from polycast.filters.normal_form.ordered_domains import ABSENT, Domain, Interval, Points
 from polycast.matching.index import index_codegen as codegen
-from polycast.matching.index.lanes import Bucket, Estimate, TermColumns
+from polycast.matching.index.lanes import Bucket, Estimate, Lane, TermColumns
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
     from polycast.filters.normal_form.disjunction import Conjunction, Predicate
-    from polycast.filters.normal_form.ordered_domains import Domain, Points
     from polycast.filters.tree import nodes
     from polycast.matching.index.index_codegen import Row
-    from polycast.matching.index.lanes import Lane
 
 FEW = 48  # conjunctions that are asked one after the other
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.backends.python import passes
-from polycast.matching.index import Matches
+from polycast.matching.index import ArrowRows, Matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from polycast.matching.index import ArrowRows
     from polycast.matching.native.kernel_form import KernelColumn
 
     Numbers = NDArray[np.int64]

@@ -16,14 +16,7 @@ from polycast.filters.tree import nodes
 VARIABLE = "POLYCAST_NATIVE"
 CHOICES = ("auto", "require", "off")
 # What the trees are made of that the kernel reads itself.
-NODES = (
-    nodes.And,
-    nodes.Compare,
-    nodes.Call,
-    nodes.Constant,
-    nodes.Attribute,
-    nodes.Event,
-)
+NODES = (nodes.And, nodes.Compare, nodes.Call, nodes.Constant, nodes.Attribute, nodes.Event)
 
 
 @cache

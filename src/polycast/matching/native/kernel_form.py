@@ -25,7 +25,7 @@ from polycast.filters.normal_form.ordered_domains import (
     domain_of_all,
     loose,
 )
-from polycast.filters.tree.projection import slot_of
+from polycast.filters.tree.projection import Slot, slot_of
 from polycast.matching.index.filter_index import with_key, without_key
 from polycast.matching.index.index_codegen import is_attribute, term_function
 from polycast.matching.index.lane_table import together
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from polycast.filters.normal_form.disjunction import Conjunction, Predicate
     from polycast.filters.normal_form.ordered_domains import Form
     from polycast.filters.tree import nodes
-    from polycast.filters.tree.projection import Slot
 
 
 KINDS = {

@@ -8,22 +8,17 @@ made once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from polycast.filters.normal_form.disjunction import conjunctions
-from polycast.matching.index import Index, Matches
+from polycast.matching.index import ArrowRows, Index, Matches
 from polycast.matching.index.filter_index import Known, with_key, without_key
-from polycast.matching.native.arrow_columns import ALONE, match_columns
-from polycast.matching.native.kernel_form import Columns, NumberedFilters
+from polycast.matching.native.arrow_columns import ALONE, Sharing, match_columns
+from polycast.matching.native.kernel_form import Columns, KernelRow, NumberedFilters
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
     from polycast.filters.tree import nodes
-    from polycast.matching.index import ArrowRows
-    from polycast.matching.native.arrow_columns import Sharing
-    from polycast.matching.native.kernel_form import KernelRow
 
 
 GROWTH = 4  # a segment is at least so many times as large as the next

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from polycast.config import SystemClock
+from polycast.config import Clock, SystemClock
 from polycast.stores.doctor.report import (
     BusFigures,
     LetterFigures,
@@ -28,19 +28,16 @@ from polycast.stores.doctor.report import (
     problems_of,
 )
 from polycast.stores.doctor.verifier import Verifier
-from polycast.stores.retention import PIPELINE, pins, retention_of
+from polycast.stores.retention import PIPELINE, Pin, pins, retention_of
 from polycast.stores.sqlite.event_log import InternedNames
-from polycast.stores.sqlite.readonly_store import open_readonly
+from polycast.stores.sqlite.readonly_store import ReadOnlyStore, open_readonly
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from polycast.config import Clock
     from polycast.stores.contract import Store, View
-    from polycast.stores.retention import Pin
-    from polycast.stores.sqlite.readonly_store import ReadOnlyStore
     from polycast.stores.values import EventType, Flight, OpenBus, StoredSubscription
 
 T = TypeVar("T")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
 from polycast.stores.retention import PIPELINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "BusFigures",

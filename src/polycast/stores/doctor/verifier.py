@@ -11,7 +11,7 @@ import msgspec
 from polycast.errors import NotDecodableError
 from polycast.events import decode_record
 from polycast.stores.doctor.report import Damage, Integrity
-from polycast.stores.sqlite.event_log import InternedNames, names_root
+from polycast.stores.sqlite.event_log import InternedNames, Row, names_root
 from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch, fetch_one
 from polycast.stores.sqlite.schema import STEPS
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from polycast.stores.sqlite.event_log import Row
 
 _ROWS = (
     "SELECT position, type, {root}, epoch, sequence, time, body FROM log "

@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import apsw
 
-from polycast.config import SystemClock
+from polycast.config import Clock, SystemClock
 from polycast.errors import NotAStoreError, StoreDamagedError, StoreError
 from polycast.stores.sqlite.connections import connect, sqlite_errors
 from polycast.stores.sqlite.readonly_store import peek
 from polycast.stores.sqlite.row_format import fetch, fetch_one
 from polycast.stores.sqlite.schema import prepare, sync_directory, version_of
 from polycast.stores.sqlite.state import SqlTransaction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from polycast.config import Clock
 
 # -- replacing a file atomically, never one that is in use -----------------------------------------
 

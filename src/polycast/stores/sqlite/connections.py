@@ -13,8 +13,9 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import apsw
@@ -32,9 +33,6 @@ from polycast.runtime import SYSTEM, Home, Runtime, in_child, note
 from polycast.stores.sqlite.row_format import fetch
 from polycast.stores.sqlite.schema import BUSY_SECONDS
 from polycast.stores.sqlite.write_ahead_log import WriteAheadLog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 FileIdentity = tuple[int, int]
 """The device and the inode of a file."""

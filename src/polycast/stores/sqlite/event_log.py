@@ -14,17 +14,15 @@ import apsw
 import msgspec
 
 from polycast.errors import NotDecodableError, NotSerialisableError, StoreDamagedError
-from polycast.events import decode_record
+from polycast.events import Identity, Record, decode_record
 from polycast.stores.sqlite.row_format import CHECKSUMMED, fetch_one, insert_rows
-from polycast.stores.values import EventType, LogPage, Stored
+from polycast.stores.values import EventType, LogPage, LogQuery, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from polycast.events import Identity, Record
     from polycast.stores.sqlite.row_format import ChecksummedTable, Flaw
     from polycast.stores.sqlite.writer import Appending
-    from polycast.stores.values import LogQuery
 
 # -- interning -------------------------------------------------------------------------------------
 

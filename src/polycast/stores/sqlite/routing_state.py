@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec.structs import astuple, replace
 
 from polycast.errors import StoreDamagedError
 from polycast.stores.sqlite.row_format import CHECKSUMMED, SqlChanges, SqlTables
 from polycast.stores.values import ContextVersion, Effect, Routed, StoredRoute, Stretch, following
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _ROUTING, _STRETCHES = CHECKSUMMED["routing"], CHECKSUMMED["stretches"]
 

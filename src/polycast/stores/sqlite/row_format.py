@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 
 from polycast.errors import NotDecodableError, StoreDamagedError
-from polycast.events import decode_record
+from polycast.events import Record, decode_record
 from polycast.events.instances import PLAIN
 from polycast.stores.contract import CHANGES
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from polycast.events import Record
 
 Row = tuple[Any, ...]
 Flaw = tuple[str, str]

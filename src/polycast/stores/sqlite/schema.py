@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import apsw
 
 from polycast.errors import NotAStoreError
 from polycast.runtime import SYSTEM, Runtime
 from polycast.stores.sqlite.row_format import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 APPLICATION = 0x706F6C79  # "poly"; tells a store from any other SQLite file
 BUSY_SECONDS = 60.0  # how long to wait for another process that writes

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from polycast.errors import StoreDamagedError
-from polycast.events import encode_record
+from polycast.events import Root, encode_record
 from polycast.stores.contract import CHANGES
 from polycast.stores.sqlite.event_log import Interner
 from polycast.stores.sqlite.routing_state import SqlRouting, SqlRoutingChanges
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from polycast.events import Root
 
 # -- the catalog -----------------------------------------------------------------------------------
 

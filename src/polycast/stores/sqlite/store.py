@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
-from polycast.config import SystemClock
+from polycast.config import Clock, SystemClock
 from polycast.errors import WouldDeadlockError
 from polycast.runtime import check_free, is_awaited, runtime_of
-from polycast.stores.contract import ReadableStore, Store, bury_astray
+from polycast.stores.contract import ReadableStore, Store, Transaction, View, bury_astray
 from polycast.stores.sqlite.connections import (
     Files,
     Readers,
@@ -30,16 +30,13 @@ from polycast.stores.sqlite.schema import prepare, version_of
 from polycast.stores.sqlite.state import SqlTransaction, SqlView
 from polycast.stores.sqlite.write_ahead_log import write_again
 from polycast.stores.sqlite.writer import Appending, Change, StoreWriter
-from polycast.stores.values import one_by_one
+from polycast.stores.values import Draft, EventType, LogPage, LogQuery, Run, Stray, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from polycast.config import Clock
     from polycast.events import Identity
-    from polycast.stores.contract import Transaction, View
-    from polycast.stores.values import Draft, EventType, LogPage, LogQuery, Run, Stray
 
 
 class Readable(ReadableStore):

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import apsw
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MANY = 200  # files in the folder; listing more takes longer than it saves
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")

@@ -17,19 +17,16 @@ from polycast.errors import (
 )
 from polycast.events import encode_record, record_encoder, rooted_encoder
 from polycast.runtime import SYSTEM, Home, InterruptibleFuture, Runtime, others_wait
-from polycast.stores.sqlite.connections import opened
-from polycast.stores.sqlite.event_log import Appender, Interner
+from polycast.stores.sqlite.connections import Files, opened
+from polycast.stores.sqlite.event_log import Appender, Interner, NamedRun, Source, Type
 from polycast.stores.sqlite.row_format import fetch
-from polycast.stores.values import Run
+from polycast.stores.values import Draft, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from queue import SimpleQueue
 
-    from polycast.stores.sqlite.connections import Files
-    from polycast.stores.sqlite.event_log import NamedRun, Source, Type
     from polycast.stores.sqlite.notifications import Peers
-    from polycast.stores.values import Draft
 
 T = TypeVar("T")
 

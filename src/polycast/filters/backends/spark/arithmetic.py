@@ -7,16 +7,13 @@ overflows. Doubles are IEEE's in Python and in the JVM.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from polycast.filters.backends.spark import sql, values
 from polycast.filters.backends.spark.comparisons import EXACT, SIMPLE, ordered
 from polycast.filters.backends.spark.sql import TRUE, Term, both, case, negated, operate
 from polycast.filters.backends.spark.values import ColumnKind, NoColumnError, Value, failing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _NUMBERS = ("bool", "int", "float")
 _ONE, _ZERO = sql.literal(1, "bigint"), sql.literal(0, "bigint")

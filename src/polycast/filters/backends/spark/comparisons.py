@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from polycast.filters.backends.spark import sql, values
 from polycast.filters.backends.spark.sql import FALSE, TRUE, Term, both, either, negated, operate
 from polycast.filters.backends.spark.values import ABSENT, NoColumnError, Value, constant, present
 from polycast.filters.tree.operators import COMPARISONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NUMBERS = ("bool", "int", "float", "decimal")
 EXACT = 2**53  # doubles hold each int up to it

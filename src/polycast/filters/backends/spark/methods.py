@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from unicodedata import category
 
 from polycast.filters.backends.spark import sql, values
@@ -18,9 +18,6 @@ from polycast.filters.backends.spark.arithmetic import absolute, extreme
 from polycast.filters.backends.spark.comparisons import SIMPLE
 from polycast.filters.backends.spark.sql import TRUE, Term, both, literal, negated, operate
 from polycast.filters.backends.spark.values import ColumnKind, NoColumnError, Value, failing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAPPINGS: dict[str, Callable[[str], str]] = {
     "lower": str.lower,

@@ -29,7 +29,8 @@ a zone, and Python neither equates nor orders one that has with one that has not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from pyspark.sql import types
 
@@ -37,9 +38,6 @@ from polycast.errors import NoSparkTypeError
 from polycast.filters.backends.spark import values
 from polycast.filters.backends.spark.values import ColumnKind, NoColumnError
 from polycast.typesystem.attributes import declared_defaults
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MOMENT = types.StructType(
     [
