@@ -22,6 +22,8 @@ Isolation = Literal["none", "copy"]
 
 
 FOREVER = 1e10  # seconds; what is longer is a mistake
+LARGEST = 2**63 - 1  # of the whole numbers that a store keeps
+UNICODE = "without half of a surrogate pair: UTF-8 has no form for that"
 
 
 class Clock(Protocol):
@@ -170,7 +172,18 @@ def check_name(option: str, given: object) -> str:
     """A string that is not empty."""
     if not isinstance(given, str) or not given:
         raise BadOptionError(option, given, accepted="a name: a string that is not empty")
+    if not is_unicode(given):
+        raise BadOptionError(option, given, accepted=f"a name {UNICODE}")
     return given
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a store can keep a text: it has no half of a surrogate pair, as odd file names do."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _one_of(option: str, given: object, choices: tuple[str, ...]) -> None:
@@ -181,3 +194,5 @@ def _one_of(option: str, given: object, choices: tuple[str, ...]) -> None:
 def _positive_whole(option: str, given: object) -> None:
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise BadOptionError(option, given, accepted="a whole number of at least 1")
+    if given > LARGEST:
+        raise BadOptionError(option, given, accepted=f"a whole number of at most {LARGEST}")

@@ -40,6 +40,10 @@ SUBSCRIBE: list[tuple[str, Any, str]] = [
     ("durable", "", "not empty"),
     ("durable", 5, "a string"),
     ("engine", "flink", "direct"),
+    ("group", "caf\udce9", "half of a surrogate pair"),
+    ("durable", "caf\udce9", "half of a surrogate pair"),
+    ("queue", 2**63, "at most 9223372036854775807"),
+    ("attempts", 2**63, "at most 9223372036854775807"),
 ]
 
 
@@ -74,6 +78,8 @@ PUBLISH: list[tuple[str, Any, str]] = [
     ("headers", "a=b", "strings to strings"),
     ("headers", {"a": 1}, "strings to strings"),
     ("identity", "p/1/1", "receipt"),
+    ("priority", 10**30, "at most 9223372036854775807"),
+    ("headers", {"a": "caf\udce9"}, "half of a surrogate pair"),
 ]
 
 
@@ -130,6 +136,7 @@ OPENING: list[tuple[dict[str, Any], str]] = [
     ({"dead_letters": "many"}, "dead_letters"),
     ({"publisher": ""}, "publisher"),
     ({"publisher": 7}, "publisher"),
+    ({"publisher": "caf\udce9"}, "half of a surrogate pair"),
 ]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, cast, overload
 
 import typing_extensions
 
+from polycast.config import is_unicode
 from polycast.errors import BadOptionError, BadTopicError, NotATypeError
 from polycast.events.structured_event import StructuredEvent
 from polycast.filters import Filter
@@ -96,6 +97,8 @@ def _includes(mine: tuple[str, ...], other: tuple[str, ...]) -> bool:
 def _check_levels(topic: str) -> None:
     if not topic.startswith("/"):
         raise BadTopicError(topic, why="it does not start with '/'", at=0)
+    if not is_unicode(topic):
+        raise BadTopicError(topic, why="it has half of a surrogate pair; UTF-8 has none")
     if topic == "/":
         return
     at = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from polycast.config import LARGEST
 from polycast.errors import BadOptionError, HistoryGoneError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def start_of(store: ReadableStore, since: object) -> int | None:
     if isinstance(since, int) and not isinstance(since, bool):
         if max(since, 1) < oldest:
             raise HistoryGoneError(since, oldest=oldest)
-        return max(since, 1)
+        return min(max(since, 1), LARGEST)
     if since != "beginning":
         raise BadOptionError("since", since, accepted=_ACCEPTED)
     return oldest

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from polycast.config import Isolation, Settings, check_name, level_named, level_of, seconds
+from polycast.config import (
+    LARGEST,
+    UNICODE,
+    Isolation,
+    Settings,
+    check_name,
+    is_unicode,
+    level_named,
+    level_of,
+    seconds,
+)
 from polycast.errors import BadOptionError
 from polycast.events import Identity
 from polycast.matching import Interest, check_topic
@@ -178,6 +188,8 @@ def _priority(given: object) -> int:
         raise BadOptionError(
             "priority", given, accepted="a whole number; 0 is ordinary, more is sooner"
         )
+    if not -LARGEST <= given <= LARGEST:
+        raise BadOptionError("priority", given, accepted=f"at most {LARGEST}, or as much below 0")
     return given
 
 
@@ -200,6 +212,8 @@ def _headers(given: object) -> dict[str, str]:
         isinstance(text, str) for pair in given.items() for text in pair
     ):
         raise BadOptionError("headers", given, accepted="a mapping from strings to strings")
+    if not all(is_unicode(text) for pair in given.items() for text in pair):
+        raise BadOptionError("headers", given, accepted=f"strings {UNICODE}")
     return dict(given)
 
 
