@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import polycast as pc
 from polycast.config import level_named
-from polycast.errors.failures import FAILURES
+from polycast.errors.failures import failures_here
 from polycast.filters import Filter
 from polycast.filters.tree import nodes
 from polycast.matching import Interest, selector_for
@@ -124,7 +124,7 @@ def wants(interest: Interest, sent: Sent) -> bool:
         return True
     try:
         return bool(interest.where.interpret(event, topic=sent.topic))
-    except FAILURES:
+    except failures_here():
         return False
 
 

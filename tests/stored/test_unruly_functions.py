@@ -149,29 +149,6 @@ def test_a_reason_with_half_a_surrogate_pair_is_kept(url: str, level: Any) -> No
     assert again == []
 
 
-def test_what_was_not_acknowledged_before_a_detach_counts_as_begun_after_it(url: str) -> None:
-    begun = threading.Event()
-    counts: list[int] = []
-
-    def first(parcel: Parcel, delivery: pc.Delivery) -> None:
-        counts.append(delivery.count)
-        begun.set()
-
-    def second(parcel: Parcel, delivery: pc.Delivery) -> None:
-        counts.append(delivery.count)
-        delivery.ack()
-
-    with pc.Bus(url) as bus:
-        options: Any = {"durable": "slow", "ack": "manual", "level": "strong_set"}
-        subscription = bus.subscribe(Parcel, first, **options)
-        bus.publish(Parcel(0))
-        assert begun.wait(10)
-        subscription.detach()
-        bus.subscribe(Parcel, second, **options)
-        assert bus.flush(10)
-    assert counts == [1, 2]
-
-
 def test_an_error_that_another_thread_raises_in_an_idle_thread_loses_nothing() -> None:
     """As helpers do that limit how long a function may take, if they come too late."""
     handled: list[int] = []

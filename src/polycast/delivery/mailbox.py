@@ -390,9 +390,6 @@ class SubscriptionState:
             consumer.detached = True
             self._mailbox.members.remove(consumer)
             if consumer.started is None:
-                for attempt in self._settlement.in_flight.values():
-                    if attempt.consumer is consumer and attempt.begun:
-                        self._settlement.cursor.leave_begun(attempt)
                 self._settlement.requeue_of(consumer)
 
     def pause(self, *, winding_down: bool = False) -> None:

@@ -208,3 +208,15 @@ def test_a_message_of_many_small_types_is_read_in_several_turns() -> None:
     size = sum(map(len, raw))
     turns = list(read_descriptions(raw))
     assert len(turns) >= size // (2 * SMALL) > 1
+
+
+def test_a_type_whose_write_has_failed_is_stored_when_it_is_described_again() -> None:
+    """Another broker over the same file would know nothing of it, and route none of its events."""
+    store = MemoryStore()
+    catalog, [description] = TypeCatalog(store), types(1)
+    assert catalog.unknown([description]) == [description]
+    catalog.add([description])  # and then its write fails
+    assert catalog.unknown([description]) == [description]
+    store.describe([description]).result()
+    assert catalog.unknown([description]) == []
+    store.close()

@@ -347,7 +347,9 @@ class Fanout:
         return more
 
     def _send_new(self) -> bool:
-        batch = self._store.read(self.front, limit=BATCH, size=MUCH)
+        # What has been committed since may be of a type that the plan does not know yet.
+        end = self.newest + 1
+        batch = self._store.read(self.front, limit=BATCH, until=end, size=MUCH)
         if batch.upto == self.front:
             for recipient in self._live:
                 self._send(recipient)

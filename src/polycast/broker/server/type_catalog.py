@@ -14,7 +14,15 @@ from polycast.typesystem.conformance import structurally_conforms
 from polycast.typesystem.standard_types import STANDARD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Container,
+        Generator,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
 
     import msgspec
 
@@ -53,6 +61,7 @@ class TypeCatalog:
         self._known: dict[tuple[str, str], Ancestry] = {}
         self._derived: dict[str, list[Description]] = {}  # by the name of a supertype or alias
         self._called: dict[str, set[str]] = {}  # by name, all names that a type ever had
+        self._unstored: set[str] = set()  # hashes of what is not known to be stored
         self._uncounted: list[str] = []  # names of descriptions whose owner was not looked up yet
         self._of_owner: Counter[str | None] = Counter()
         self.generation = 0
@@ -63,11 +72,13 @@ class TypeCatalog:
         with self._lock:
             new = view.descriptions(after=self._learnt)
             self._learnt += len(new)
+            self._unstored.difference_update(description.hash for description in new)
             self._take(new)
 
-    def add(self, descriptions: Iterable[Description]) -> None:
+    def add(self, descriptions: Sequence[Description]) -> None:
         """Add descriptions that are about to be stored; the next message may need them."""
         with self._lock:
+            self._unstored.update(description.hash for description in descriptions)
             self._take(descriptions)
 
     def _take(self, descriptions: Iterable[Description]) -> None:
@@ -92,15 +103,18 @@ class TypeCatalog:
         return description
 
     def unknown(self, descriptions: Iterable[Description]) -> list[Description]:
-        """The descriptions that are not public yet."""
-        new = self._not_described(descriptions)
+        """The descriptions that are not public yet, or may not be stored: a write may fail."""
+        new = self._not_described(descriptions, or_in=self._unstored)
         if new:
             with self._store.view() as view:
                 self.learn(view)
-        return self._not_described(new)
+        return self._not_described(new, or_in=self._unstored)
 
-    def _not_described(self, descriptions: Iterable[Description]) -> list[Description]:
-        return [new for new in descriptions if self._registry.described(new.hash) is None]
+    def _not_described(
+        self, descriptions: Iterable[Description], *, or_in: Container[str] = ()
+    ) -> list[Description]:
+        described = self._registry.described
+        return [new for new in descriptions if new.hash in or_in or described(new.hash) is None]
 
     def pinned(self, name: str, version: int, digest: str) -> Description | None:
         """The description that a record pins; None if name, version and hash do not agree."""
