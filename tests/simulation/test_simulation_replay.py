@@ -55,3 +55,12 @@ def test_a_planted_fault_gives_the_same_violations_again() -> None:
     first, again = (simulated(1, parts=fault.parts, plan=fault.plan(1)) for _ in range(2))
     assert first.wrong
     assert first.wrong == again.wrong
+
+
+BROKE = (215,)
+"""What each of these showed is mended."""
+
+
+@pytest.mark.parametrize("seed", BROKE)
+def test_a_seed_that_broke_a_guarantee_once_breaks_none_now(seed: int) -> None:
+    assert simulated(seed).wrong == []

@@ -430,8 +430,15 @@ class StorePublisher:
     def _describe(self) -> None:
         """Keep the descriptions of all classes bound here, before events of them are kept."""
         known = self._registry.descriptions()
-        self._store.describe(known[self._described :])
-        self._described = max(self._described, len(known))
+        before = self._described
+        describing = self._store.describe(known[before:])
+        self._described = max(before, len(known))
+        describing.add_done_callback(lambda done: self._describe_again(before, done))
+
+    def _describe_again(self, before: int, done: Future[None]) -> None:
+        """If descriptions could not be stored, store them before the next event."""
+        if done.cancelled() or done.exception() is not None:
+            self._described = min(self._described, before)
 
 
 class OwnRoot:

@@ -378,13 +378,17 @@ class RemoteStore(ConnectionHandlers, Store):
 
         def answered(done: Future[bytes]) -> None:
             self._inbound.is_current = False  # the answer may come before the news of the commit
+            if (
+                done.cancelled() or done.exception() is not None
+            ):  # another broker may store what is published next
+                self._private = self._private | described
             _pass_on(done, future, partial(self._described, described))
 
         asked.add_done_callback(answered)
         return future
 
     def _described(self, described: dict[str, Description], answer: bytes) -> None:
-        """Remember private descriptions: they are sent again over each new connection."""
+        """Remember private descriptions: as those that failed, each new connection gets them."""
         hashes = (digest for digest in _hashes.decode(answer) or () if digest in described)
         self._private = self._private | {digest: described[digest] for digest in hashes}
 
